@@ -93,6 +93,13 @@ void Hca::DeregisterMemory(uint32_t key) {
   if (!mkeys_.Remove(key)) ThrowNotFound("memory key", key);
 }
 
+void Hca::ReregisterMemory(uint32_t key, const Mkey& mkey) {
+  CheckPd(mkey.pdn);
+  if (mkeys_.Find(key) == nullptr) ThrowNotFound("memory key", key);
+  WaitForDevices();  // the program may free the old memory next
+  mkeys_.Replace(key, mkey);
+}
+
 uint32_t Hca::AllocWindow(uint32_t pdn, bool revocable) {
   return RegisterMemory({.pdn = pdn, .revocable = revocable, .free = true, .window = WindowTarget{}});
 }

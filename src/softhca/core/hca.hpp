@@ -69,6 +69,8 @@ class Hca {
   /// @return  the key, for use as lkey and as rkey
   uint32_t RegisterMemory(const Mkey& mkey, std::optional<uint8_t> variant = {});
   void DeregisterMemory(uint32_t key);
+  /// Changes protection domain, access and memory behind a key.
+  void ReregisterMemory(uint32_t key, const Mkey& mkey);
 
   /// Makes a memory window, which is free until a work request binds it.
   ///

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dma/null_memory.hpp"
+
 namespace softhca {
 namespace {
 
@@ -44,6 +46,8 @@ bool MkeyTable::Remove(uint32_t key) { return Find(key) != nullptr && entries_.e
 
 bool MkeyTable::RemoveWindow(uint32_t key) { return entries_.erase(IndexOf(key)) != 0; }
 
+void MkeyTable::Replace(uint32_t key, const Mkey& mkey) { entries_.at(IndexOf(key)).mkey = mkey; }
+
 const Mkey* MkeyTable::Find(uint32_t key) const {
   const auto found = entries_.find(IndexOf(key));
   return found == entries_.end() || found->second.variant != (key & 0xff) ? nullptr : &found->second.mkey;
@@ -57,7 +61,10 @@ bool MkeyTable::UsesPd(uint32_t pdn) const {
 Bytes MkeyTable::Translate(uint32_t key, uint32_t pdn, uint64_t iova, uint64_t bytes, uint32_t access,
                            uint32_t qpn) const {
   const Mkey* mkey = Find(key);
-  if (mkey == nullptr) return {};
+  if (mkey == nullptr) {
+    const bool local = (access & ~uint32_t{kAccessLocalWrite}) == 0;
+    return key == kNullKey && local ? NullMemory(bytes) : Bytes{};
+  }
   if (!Serves(*mkey, qpn) || !Allows(*mkey, pdn, iova, bytes, access)) return {};
   uint64_t offset = iova - mkey->iova;
   if (mkey->window) {

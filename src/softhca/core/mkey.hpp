@@ -59,6 +59,9 @@ struct WindowChange {
 /// The translation and protection table of a device.
 class MkeyTable {
  public:
+  /// Allows local access in every protection domain: reads return zeros, written bytes vanish.
+  static constexpr uint32_t kNullKey = 0x200;
+
   /// @param first  serial number of the first key
   explicit MkeyTable(uint32_t first = 0) : next_serial_(first) {}
 
@@ -68,6 +71,10 @@ class MkeyTable {
   bool Remove(uint32_t key);
   /// Removes a window. Its key's low byte has no meaning: work requests change it.
   bool RemoveWindow(uint32_t key);
+  /// Gives a key new contents.
+  ///
+  /// @pre  the key exists
+  void Replace(uint32_t key, const Mkey& mkey);
   /// @return  null if the key does not exist
   const Mkey* Find(uint32_t key) const;
   size_t size() const { return entries_.size(); }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "dma/device_memory.hpp"
+#include "dma/null_memory.hpp"
 
 namespace softhca {
 namespace {
@@ -59,10 +60,23 @@ bool CopyByDriver(uint8_t* to, const uint8_t* from, size_t bytes) {
                            : source->CopyToDevice(*target, to, from, bytes);
 }
 
+bool CopyZeros(uint8_t* to, size_t bytes);
+
 /// @return  false if a device's memory is gone
 bool CopyPiece(uint8_t* to, const uint8_t* from, size_t bytes) {
+  if (IsNullMemory(to)) return true;
+  if (IsNullMemory(from)) return CopyZeros(to, bytes);
   if (HasDeviceMemory()) return CopyByDriver(to, from, bytes);
   CopyByProcessor(to, from, bytes);
+  return true;
+}
+
+bool CopyZeros(uint8_t* to, size_t bytes) {
+  static constexpr uint8_t kZeros[4096] = {};
+  for (size_t part = 0; bytes != 0; to += part, bytes -= part) {
+    part = std::min(bytes, sizeof kZeros);
+    if (!CopyPiece(to, kZeros, part)) return false;
+  }
   return true;
 }
 

@@ -7,6 +7,7 @@
 #include "core/error.hpp"
 #include "core/identity.hpp"
 #include "core/limits.hpp"
+#include "core/mkey.hpp"
 
 namespace softhca::uverbs {
 namespace {
@@ -66,6 +67,7 @@ void FillQueues(const DeviceConfig& config, Words page) {
   SetField(page, kLogMaxMkey, limits::kLogMkeys);
   SetField(page, kLogMaxMrwSz, 64);
   SetField(page, kImaicl, true);  // send with invalidate
+  SetField(page, kDumpFillMkey, true);
   SetField(page, kLogMaxPd, limits::kLogPds);
   SetField(page, kMaxWqeSzSq, limits::kSendWqeBytes);
   SetField(page, kMaxWqeSzRq, limits::kReceiveWqeBytes);
@@ -203,6 +205,8 @@ mlx5_ib_alloc_ucontext_resp ContextAttributes(const DeviceConfig& config) {
   attributes.max_recv_wr = 1u << limits::kLogQueueDepth;
   attributes.max_srq_recv_wr = 1u << limits::kLogQueueDepth;
   attributes.num_ports = static_cast<uint16_t>(config.ports.size());
+  attributes.comp_mask = MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY;
+  attributes.dump_fill_mkey = MkeyTable::kNullKey;
   attributes.response_length = sizeof attributes;
   attributes.cqe_version = 1;
   attributes.cmds_supp_uhw = MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE | MLX5_USER_CMDS_SUPP_UHW_CREATE_AH;

@@ -68,6 +68,33 @@ void RegisterMr(Call& call) {
   call.request().Set(UVERBS_ATTR_CORE_OUT, resp);
 }
 
+/// Changes memory, protection domain and access of a region, which keeps its keys. A refused change leaves
+/// the region as it was.
+///
+/// @source  Linux v6.12, drivers/infiniband/core/uverbs_cmd.c, ib_uverbs_rereg_mr()
+void ReregisterMr(Call& call) {
+  const auto cmd = call.request().Get<ib_uverbs_rereg_mr>(UVERBS_ATTR_CORE_IN);
+  constexpr uint32_t kKnown =
+      IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
+  const auto changes = [flags = cmd.flags](uint32_t flag) { return (flags & flag) != 0; };
+  if (cmd.flags == 0) throw Errno(EINVAL, "the command changes nothing");
+  if (changes(~kKnown)) throw Errno(EOPNOTSUPP, "the flags are unknown");
+  const uint32_t key = call.context().Get(cmd.mr_handle, Kind::kMkey).number;
+  Mkey mkey = *call.hca().mkeys().Find(key);  // exists: its handle does
+  if (changes(IBV_REREG_MR_CHANGE_ACCESS)) mkey.access = CheckAccess(cmd.access_flags);
+  if (changes(IBV_REREG_MR_CHANGE_PD)) mkey.pdn = call.context().Get(cmd.pd_handle, Kind::kPd).number;
+  if (changes(IBV_REREG_MR_CHANGE_TRANSLATION)) {
+    CheckPlace(cmd.start, cmd.hca_va);
+    const UserRange range = FindRange(cmd.start, cmd.length, (mkey.access & IBV_ACCESS_LOCAL_WRITE) != 0);
+    mkey.iova = cmd.hca_va;
+    mkey.memory = range.start;
+    mkey.bytes = cmd.length;
+    mkey.hold = range.Hold();
+  }
+  call.hca().ReregisterMemory(key, mkey);
+  call.request().Set(UVERBS_ATTR_CORE_OUT, ib_uverbs_rereg_mr_resp{key, key});
+}
+
 void DestroyMr(Call& call) { call.Destroy(UVERBS_ATTR_DESTROY_MR_HANDLE, Kind::kMkey); }
 
 void QueryMr(Call& call) {
@@ -123,6 +150,8 @@ constexpr Method kMrMethods[] = {
 
 constexpr WriteCommand kMrCommands[] = {
     {IB_USER_VERBS_CMD_REG_MR, "REG_MR", RegisterMr, sizeof(ib_uverbs_reg_mr), sizeof(ib_uverbs_reg_mr_resp)},
+    {IB_USER_VERBS_CMD_REREG_MR, "REREG_MR", ReregisterMr, sizeof(ib_uverbs_rereg_mr),
+     sizeof(ib_uverbs_rereg_mr_resp)},
 };
 
 }  // namespace
