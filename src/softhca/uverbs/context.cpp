@@ -116,10 +116,11 @@ void Context::DestroyInHca(const Object& object) {
 
 uint64_t Context::NextUarOffset(uint64_t file_bytes) {
   const auto is_used = [this](uint64_t offset) {
-    return std::any_of(objects_.begin(), objects_.end(), [&](const auto& entry) {
-      return entry.second->kind == Kind::kUar &&
-             static_cast<const UarObject&>(*entry.second).file_offset == offset;
-    });
+    return offset == kClockPage * mlx5::kUarPageBytes ||
+           std::any_of(objects_.begin(), objects_.end(), [&](const auto& entry) {
+             return entry.second->kind == Kind::kUar &&
+                    static_cast<const UarObject&>(*entry.second).file_offset == offset;
+           });
   };
   const uint64_t pages = file_bytes / mlx5::kUarPageBytes;  // page 0 is not used
   for (uint64_t i = 1; i < pages; ++i) {

@@ -9,6 +9,9 @@
 
 namespace softhca::uverbs {
 
+/// Page of a device's file that shows the clock, MLX5_IB_MMAP_CLOCK_INFO << 8 in the kernel's numbering.
+inline constexpr uint64_t kClockPage = 7 << 8;
+
 /// An open device: its objects by handle, and its event pipes.
 ///
 /// Every call except the constructor, the destructor and the constants needs the engine paused.
@@ -64,8 +67,8 @@ class Context {
   void SendAsync(uint32_t type, uint64_t element) const;
   bool HasPipe(FileId id) const { return pipes_.contains(id); }
 
-  /// Returns an offset in the device's file at which no UAR page is. Offsets are not reused soon: a program
-  /// may still have a freed page mapped.
+  /// Returns an offset in the device's file at which neither a UAR page nor the clock is. Offsets are not
+  /// reused soon: a program may still have a freed page mapped.
   ///
   /// @param file_bytes  size of the file
   /// @errors  Errno: ENOMEM

@@ -1,11 +1,14 @@
 #include <infiniband/verbs.h>
 #include <net/if.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "core/limits.hpp"
 #include "uverbs/capabilities.hpp"
+#include "uverbs/descriptors.hpp"
 #include "uverbs/method.hpp"
 
 namespace softhca::uverbs {
@@ -39,6 +42,25 @@ void QueryDeviceEx(Call& call) {
   AnswerDriver(call.request());
 }
 
+/// Writes the page from which a program learns how completions' timestamps map to the time of day. Both count
+/// nanoseconds, so the page needs no updates.
+///
+/// @return  false if the file is too short for it, because of a limit on file sizes
+bool ShowClock(int fd) {
+  constexpr uint64_t kOffset = kClockPage * mlx5::kUarPageBytes;
+  if (FileBytes(fd) < kOffset + mlx5::kUarPageBytes) return false;
+  const auto ns = [](auto now) {
+    return static_cast<uint64_t>(std::chrono::nanoseconds(now.time_since_epoch()).count());
+  };
+  mlx5_ib_clock_info clock{};
+  clock.cycles = ns(std::chrono::steady_clock::now());
+  clock.nsec = ns(std::chrono::system_clock::now());
+  clock.mult = 1;
+  clock.mask = INT64_MAX;
+  clock.overflow_period = INT64_MAX / 2;
+  return pwrite(fd, &clock, sizeof clock, static_cast<off_t>(kOffset)) == sizeof clock;
+}
+
 void GetContext(Call& call) {
   IoctlRequest& request = call.request();
   const auto cmd = request.GetExtensible<mlx5_ib_alloc_ucontext_req_v2>(UVERBS_ATTR_UHW_IN);
@@ -49,7 +71,9 @@ void GetContext(Call& call) {
   call.context().devx = (cmd.flags & MLX5_IB_ALLOC_UCTX_DEVX) != 0;
   request.Set(UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS, limits::kCompletionVectors);
   request.Set(UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, uint64_t{IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS});
-  request.Set(UVERBS_ATTR_UHW_OUT, ContextAttributes(call.config()));
+  mlx5_ib_alloc_ucontext_resp attributes = ContextAttributes(call.config());
+  if (ShowClock(call.fd())) attributes.clock_info_versions = 1 << MLX5_IB_CLOCK_INFO_V1;
+  request.Set(UVERBS_ATTR_UHW_OUT, attributes);
 }
 
 void QueryContext(Call& call) {

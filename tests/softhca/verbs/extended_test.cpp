@@ -2,6 +2,7 @@
 #include <infiniband/mlx5dv.h>
 
 #include <array>
+#include <chrono>
 #include <cstring>
 
 #include "verbs/peer.hpp"
@@ -279,6 +280,31 @@ TEST_F(ExtendedCq, ReportsEachFieldInABatch) {
   }
   EXPECT_EQ(ibv_next_poll(cq), ENOENT);
   ibv_end_poll(cq);
+}
+
+TEST_F(ExtendedCq, TimestampsConvertToTheTimeOfDay) {
+  using std::chrono::system_clock;
+  mlx5dv_clock_info clock{};
+  ASSERT_EQ(mlx5dv_get_clock_info(context_b.get(), &clock), 0);
+  b.PostReceive({remote.Sge(0, 64)});
+  const auto before = system_clock::now();
+  ASSERT_EQ(Work(IBV_WR_SEND, {local.Sge(0, 1)}).Run(a).status, IBV_WC_SUCCESS);
+  StartPoll();
+  const auto after = system_clock::now();
+  const system_clock::time_point completed(
+      std::chrono::nanoseconds(mlx5dv_ts_to_ns(&clock, ibv_wc_read_completion_ts(cq))));
+  ibv_end_poll(cq);
+  constexpr std::chrono::milliseconds kAdjusted(100);  // the time of day is adjusted, the card's clock is not
+  EXPECT_GT(completed, before - kAdjusted);
+  EXPECT_LT(completed, after + kAdjusted);
+}
+
+TEST(Lag, OperationsAreUnsupportedOnUnbondedPorts) {
+  const Context context = Open();
+  Peer peer(context.get());
+  uint8_t port = 0, active = 0;
+  EXPECT_EQ(mlx5dv_query_qp_lag_port(peer.qp.get(), &port, &active), EOPNOTSUPP);
+  EXPECT_EQ(mlx5dv_modify_qp_lag_port(peer.qp.get(), 1), EOPNOTSUPP);
 }
 
 TEST(WideCq, HoldsCompletionsOf128Bytes) {
