@@ -3,6 +3,7 @@
 
 #include "core/queues.hpp"
 #include "core/requester.hpp"
+#include "dma/null_memory.hpp"
 #include "fuzz/guarded_memory.hpp"
 #include "wire/byte_order.hpp"
 #include "wire/direct_link.hpp"
@@ -32,7 +33,8 @@ class Sender {
     std::copy_n(ring.begin(), std::min(ring.size(), size_t{kDepth} * mlx5::kWqebbBytes), a.SendSlot(0));
   }
 
-  /// Reads a WQE from each slot, and requires that it names only registered memory or itself.
+  /// Reads a WQE from each slot, and requires that it names only registered memory, the null region or
+  /// itself.
   void Read(uint32_t posted) {
     for (uint32_t index = 0; index < posted; ++index) {
       SendWqe wqe;
@@ -44,7 +46,8 @@ class Sender {
       for (const Bytes piece : wqe.request().local) {
         bytes += piece.size();
         const bool inlined = piece.data() >= self && piece.data() + piece.size() <= self + sizeof wqe;
-        Require(inlined || memory.Holds(piece), "an entry names registered memory");
+        const bool allowed = inlined || IsNullMemory(piece.data()) || memory.Holds(piece);
+        Require(allowed, "an entry names registered memory");
       }
       Require(bytes == wqe.request().bytes, "an entry is as long as its pieces");
     }
