@@ -53,6 +53,7 @@ enum class CommandStatus : uint8_t {
   kBadIndex = 0x0a,
   kNoResources = 0x0f,
   kBadQpState = 0x10,
+  kBadCqSize = 0x40,
   kBadInputLength = 0x50,
   kBadOutputLength = 0x51,
 };
@@ -84,6 +85,8 @@ constexpr const char* Describe(CommandStatus status) {
       return "the device has no resources left";
     case CommandStatus::kBadQpState:
       return "the queue pair is not in a state to take this command";
+    case CommandStatus::kBadCqSize:
+      return "the completion queue holds more completions than it is to have entries";
     case CommandStatus::kBadInputLength:
       return "the input mailbox is too short";
     case CommandStatus::kBadOutputLength:

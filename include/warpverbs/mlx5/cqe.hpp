@@ -17,6 +17,7 @@ enum class CqeOpcode : uint8_t {
   kResponderSend = 0x2,
   kResponderSendImm = 0x3,
   kResponderSendInval = 0x4,
+  kResize = 0x5,  ///< last entry of a ring: the queue continues in another one
   kRequesterError = 0xd,
   kResponderError = 0xe,
   kInvalid = 0xf,  ///< never written by hardware: software fills a new queue with it

@@ -72,6 +72,7 @@ inline constexpr Field<bool> kEthNetOffloads{{"cmd_hca_cap.eth_net_offloads", 54
 inline constexpr Field<bool> kRoce{{"cmd_hca_cap.roce", 541, 1}};
 inline constexpr Field<bool> kAtomic{{"cmd_hca_cap.atomic", 542, 1}};
 inline constexpr Field<bool> kCqOi{{"cmd_hca_cap.cq_oi", 544, 1}};
+inline constexpr Field<bool> kCqResize{{"cmd_hca_cap.cq_resize", 545, 1}};
 inline constexpr Field<bool> kPg{{"cmd_hca_cap.pg", 551, 1}};
 inline constexpr Field<bool> kBlockLbMc{{"cmd_hca_cap.block_lb_mc", 552, 1}};
 inline constexpr Field<bool> kCd{{"cmd_hca_cap.cd", 556, 1}};

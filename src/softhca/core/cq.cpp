@@ -5,8 +5,10 @@
 #include <chrono>
 #include <cstring>
 #include <optional>
+#include <string>
 #include <utility>
 
+#include "core/error.hpp"
 #include "dma/copy.hpp"
 
 namespace softhca {
@@ -93,15 +95,19 @@ CompletionQueue::CompletionQueue(CqConfig config)
   }
 }
 
-/// If the consumer index is in device memory, reads it only when the queue seems full: the read is expensive.
-bool CompletionQueue::IsFull() {
-  const auto full = [this] {
-    return ((producer_index_ - consumer_index_) & mlx5::kCqDbrIndexMask) >= 1u << config_.log_depth;
-  };
-  if (DeviceOf(config_.dbr) != nullptr && !full()) return false;
+/// Returns the number of completions that the program has not read yet.
+uint32_t CompletionQueue::Unread() {
   const std::optional<uint32_t> record = LoadWord(config_.dbr->consumer_index.raw);
   if (record) consumer_index_ = mlx5::FromBe(mlx5::Be32{*record});
-  return full();
+  return (producer_index_ - consumer_index_) & mlx5::kCqDbrIndexMask;
+}
+
+/// If the consumer index is in device memory, reads it only when the queue seems full: the read is expensive.
+bool CompletionQueue::IsFull() {
+  const uint32_t depth = 1u << config_.log_depth;
+  const bool seems_full = ((producer_index_ - consumer_index_) & mlx5::kCqDbrIndexMask) >= depth;
+  if (DeviceOf(config_.dbr) != nullptr && !seems_full) return false;
+  return Unread() >= depth;
 }
 
 bool CompletionQueue::Push(const Completion& completion) {
@@ -122,6 +128,26 @@ bool CompletionQueue::Push(const Completion& completion) {
   unannounced_solicited_ |= solicited;
   if (armed_ == Armed::kAny || (armed_ == Armed::kSolicited && solicited)) Announce();
   return complete;
+}
+
+void CompletionQueue::Resize(uint8_t* ring, uint32_t log_depth, uint32_t cqe_bytes) {
+  if (failed_) throw CommandError(mlx5::CommandStatus::kBadResourceState, "the completion queue has overrun");
+  const uint32_t unread = Unread();
+  if (unread >= 1u << config_.log_depth || unread > 1u << log_depth) {
+    throw CommandError(mlx5::CommandStatus::kBadCqSize,
+                       "the completion queue holds " + std::to_string(unread) +
+                           " completions, too many to be resized; poll it first");
+  }
+  if (!Write({.opcode = mlx5::CqeOpcode::kResize})) {
+    Fail();
+    throw CommandError(mlx5::CommandStatus::kBadResourceState, "the completion queue's memory is gone");
+  }
+  ++producer_index_;
+  ++solicited_index_;  // the completions before it have moved by one
+  config_.ring = ring;
+  config_.log_depth = log_depth;
+  config_.cqe_bytes = cqe_bytes;
+  ring_device_ = DeviceOf(ring);
 }
 
 void CompletionQueue::Fail() {

@@ -53,6 +53,17 @@ class CompletionQueue {
   ///          freed; also false if its data did not arrive, in which case it is written as an error
   bool Push(const Completion& completion);
 
+  /// Continues in another ring. One more entry of the old ring, of opcode kResize, says that it is the last
+  /// one; it counts as a completion. The program moves the completions that it has not read to the new ring,
+  /// one index higher.
+  ///
+  /// @param cqe_bytes  64 or 128
+  /// @errors  CommandError: kBadCqSize if either ring has no room for that, kBadResourceState if the queue
+  /// has
+  ///          failed
+  /// @source  rdma-core v44, providers/mlx5/cq.c, mlx5_cq_resize_copy_cqes()
+  void Resize(uint8_t* ring, uint32_t log_depth, uint32_t cqe_bytes);
+
   /// Stops accepting completions and reports the error.
   void Fail();
 
@@ -69,6 +80,7 @@ class CompletionQueue {
  private:
   enum class Armed : uint8_t { kNo, kSolicited, kAny };
 
+  uint32_t Unread();
   bool IsFull();
   bool Write(const Completion& completion);
   void Publish(uint8_t* entry, const uint64_t* words);

@@ -53,6 +53,13 @@ void CheckDepth(const char* queue, uint32_t depth) {
   }
 }
 
+void CheckCqSize(uint32_t log_depth, uint32_t cqe_bytes) {
+  if (log_depth <= kMaxLogCqDepth && (cqe_bytes == 64 || cqe_bytes == 128)) return;
+  throw CommandError(CommandStatus::kBadParameter, "a completion queue of 2^" + std::to_string(log_depth) +
+                                                       " entries of " + std::to_string(cqe_bytes) +
+                                                       " bytes is out of range");
+}
+
 void CheckReceive(const ReceiveQueueConfig& receive) {
   CheckDepth("receive queue", receive.depth);
   const uint32_t links = receive.linked ? sizeof(mlx5::SrqNextSegment) : 0;
@@ -164,14 +171,17 @@ uint8_t* Hca::UmemAddress(uint32_t umem, uint64_t offset, uint64_t bytes) const 
 
 uint32_t Hca::CreateCq(CqConfig config) {
   CheckUar(config.uar_page);
-  if (config.log_depth > kMaxLogCqDepth || (config.cqe_bytes != 64 && config.cqe_bytes != 128)) {
-    throw CommandError(CommandStatus::kBadParameter,
-                       "a completion queue of 2^" + std::to_string(config.log_depth) + " entries of " +
-                           std::to_string(config.cqe_bytes) + " bytes is out of range");
-  }
+  CheckCqSize(config.log_depth, config.cqe_bytes);
   cqs_.emplace(NextNumber(last_cqn_, cqs_), std::make_unique<CompletionQueue>(std::move(config)));
   ++created_.cqs;
   return last_cqn_;
+}
+
+void Hca::ResizeCq(uint32_t cqn, uint8_t* ring, uint32_t log_depth, uint32_t cqe_bytes) {
+  CheckCq(cqn);
+  CheckCqSize(log_depth, cqe_bytes);
+  WaitForDevices();  // the program frees the old ring next
+  cqs_.at(cqn)->Resize(ring, log_depth, cqe_bytes);
 }
 
 void Hca::DestroyCq(uint32_t cqn) {

@@ -94,6 +94,8 @@ class Hca {
   uint8_t* UmemAddress(uint32_t umem, uint64_t offset, uint64_t bytes) const;
 
   uint32_t CreateCq(CqConfig config);
+  /// Moves a queue to another ring, see CompletionQueue::Resize().
+  void ResizeCq(uint32_t cqn, uint8_t* ring, uint32_t log_depth, uint32_t cqe_bytes);
   void DestroyCq(uint32_t cqn);
 
   uint32_t CreateSrq(SrqConfig config);

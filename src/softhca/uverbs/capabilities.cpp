@@ -73,6 +73,7 @@ void FillQueues(const DeviceConfig& config, Words page) {
   SetField(page, kMaxWqeSzRq, limits::kReceiveWqeBytes);
   SetField(page, kCqeVersion, config.user_index ? 1 : 0);
   SetField(page, kCqOi, true);
+  SetField(page, kCqResize, true);
 }
 
 void FillRegisters(Words page) {

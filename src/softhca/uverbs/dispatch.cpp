@@ -18,7 +18,7 @@ const Method* Find(const IoctlRequest& request) {
 }
 
 const WriteCommand* FindWriteCommand(uint32_t id) {
-  for (const auto commands : {DeviceCommands(), PdCommands(), MrCommands(), MwCommands(), EventCommands(),
+  for (const auto commands : {DeviceCommands(), PdCommands(), MrCommands(), MwCommands(), CqCommands(), EventCommands(),
                               SrqCommands(), QpCommands(), AddressCommands()}) {
     const auto found = std::find_if(commands.begin(), commands.end(),
                                     [&](const WriteCommand& command) { return command.id == id; });

@@ -97,6 +97,7 @@ std::span<const WriteCommand> DeviceCommands();
 std::span<const WriteCommand> PdCommands();
 std::span<const WriteCommand> MrCommands();
 std::span<const WriteCommand> MwCommands();
+std::span<const WriteCommand> CqCommands();
 std::span<const WriteCommand> EventCommands();
 std::span<const WriteCommand> SrqCommands();
 std::span<const WriteCommand> QpCommands();

@@ -25,11 +25,18 @@ void CheckDriver(const mlx5_ib_create_cq& driver) {
   }
 }
 
-CqConfig ReadConfig(const IoctlRequest& request, const mlx5_ib_create_cq& driver) {
-  const uint64_t entries = std::bit_ceil(uint64_t{request.Get<uint32_t>(UVERBS_ATTR_CREATE_CQ_CQE)} + 1);
+/// Returns the size of the ring for a queue that is to hold `cqe` completions: one entry more, which the
+/// resizing of the queue needs.
+uint64_t RingEntries(uint32_t cqe) {
+  const uint64_t entries = std::bit_ceil(uint64_t{cqe} + 1);
   if (entries < 2 || entries > 1u << limits::kLogCqDepth) {
     throw Errno(EINVAL, "a completion queue cannot have " + std::to_string(entries) + " entries");
   }
+  return entries;
+}
+
+CqConfig ReadConfig(const IoctlRequest& request, const mlx5_ib_create_cq& driver) {
+  const uint64_t entries = RingEntries(request.Get<uint32_t>(UVERBS_ATTR_CREATE_CQ_CQE));
   if (request.Get<uint32_t>(UVERBS_ATTR_CREATE_CQ_COMP_VECTOR) >= limits::kCompletionVectors) {
     throw Errno(EINVAL, "the completion vector does not exist");
   }
@@ -60,6 +67,23 @@ void CreateCq(Call& call) {
   request.Set(UVERBS_ATTR_CREATE_CQ_RESP_CQE, last_entry);
 }
 
+/// @source  Linux v6.1, drivers/infiniband/hw/mlx5/cq.c, mlx5_ib_resize_cq()
+void ResizeCq(Call& call) {
+  IoctlRequest& request = call.request();
+  const auto cmd = request.Get<ib_uverbs_resize_cq>(UVERBS_ATTR_CORE_IN);
+  const auto driver = request.GetExtensible<mlx5_ib_resize_cq>(UVERBS_ATTR_UHW_IN);
+  if (driver.reserved0 != 0 || driver.reserved1 != 0) throw Errno(EINVAL, "a reserved field is not 0");
+  const uint64_t entries = RingEntries(cmd.cqe);
+  uint8_t* const ring = UserQueue(driver.buf_addr, entries * driver.cqe_size);
+  const auto& cq = call.context().Get<CqObject>(cmd.cq_handle, Kind::kCq);
+  const auto log_depth = static_cast<uint32_t>(std::countr_zero(entries));
+  if (log_depth != call.hca().FindCq(cq.number)->config().log_depth)
+    call.hca().ResizeCq(cq.number, ring, log_depth, driver.cqe_size);
+  ib_uverbs_resize_cq_resp resp{};
+  resp.cqe = static_cast<uint32_t>(entries - 1);
+  request.Set(UVERBS_ATTR_CORE_OUT, resp);
+}
+
 void DestroyCq(Call& call) {
   constexpr uint16_t kHandle = UVERBS_ATTR_DESTROY_CQ_HANDLE;
   const auto& cq = call.Get<CqObject>(kHandle, Kind::kCq);
@@ -87,8 +111,14 @@ constexpr Method kCqMethods[] = {
      {Required(UVERBS_ATTR_DESTROY_CQ_HANDLE), Required(UVERBS_ATTR_DESTROY_CQ_RESP)}},
 };
 
+constexpr WriteCommand kCqCommands[] = {
+    {IB_USER_VERBS_CMD_RESIZE_CQ, "RESIZE_CQ", ResizeCq, sizeof(ib_uverbs_resize_cq),
+     sizeof(ib_uverbs_resize_cq_resp)},
+};
+
 }  // namespace
 
 std::span<const Method> CqMethods() { return kCqMethods; }
+std::span<const WriteCommand> CqCommands() { return kCqCommands; }
 
 }  // namespace softhca::uverbs

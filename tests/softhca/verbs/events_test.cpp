@@ -178,6 +178,7 @@ TEST_F(AsyncEvent, ReportsAnOverrunOfACompletionQueue) {
   const ibv_async_event event = Next(context_a);
   EXPECT_EQ(event.event_type, IBV_EVENT_CQ_ERR);
   EXPECT_EQ(event.element.cq, cq);
+  EXPECT_EQ(ibv_resize_cq(cq, 100), EINVAL) << "its completions are lost";
 }
 
 TEST_F(AsyncEvent, ReportsTheLimitOfASharedQueueAndItsLastReceive) {
@@ -192,6 +193,9 @@ TEST_F(AsyncEvent, ReportsTheLimitOfASharedQueueAndItsLastReceive) {
   const ibv_async_event limit = Next(context_b);
   EXPECT_EQ(limit.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
   EXPECT_EQ(limit.element.srq, shared.srq.get());
+  attr.max_wr = 100;
+  EXPECT_EQ(ibv_modify_srq(shared.srq.get(), &attr, IBV_SRQ_MAX_WR), EINVAL)
+      << "mlx5 resizes no shared queue";
 
   shared.To(IBV_QPS_ERR);
   const ibv_async_event last = Next(context_b);

@@ -91,6 +91,71 @@ TEST(SharedReceiveQueue, ServesTwoQueuePairs) {
   }
 }
 
+class ResizedCq : public TwoPeers {
+ protected:
+  ResizedCq() : TwoPeers(0, {.cqes = 3}) { Connect(); }
+
+  /// Sends messages, and waits until all of them but the last have surely completed at the sender.
+  void Send(uint64_t count) {
+    for (uint64_t i = 0; i < count; ++i) {
+      b.PostReceive({remote.Sge(0, 8)});
+      Work(IBV_WR_SEND, {local.Sge(0, 8)}).Id(next_sent++).Post(a);
+      ASSERT_EQ(Wait(b.receive_cq.get()).status, IBV_WC_SUCCESS);
+    }
+  }
+
+  ibv_cq* cq = a.send_cq.get();
+  uint64_t next_sent = 0;
+};
+
+TEST_F(ResizedCq, KeepsItsUnreadCompletions) {
+  uint64_t next_read = 0;
+  for (const int size : {7, 20, 5, 300, 4, 6, 1000}) {
+    for (int round = 0; round < 10; ++round) {
+      const uint64_t unread = static_cast<uint64_t>(round) % 3;
+      Send(unread);
+      ASSERT_EQ(ibv_resize_cq(cq, size + round % 2 * 8), 0) << size;
+      ASSERT_GE(cq->cqe, size);
+      Send(2);
+      for (const uint64_t end = next_read + unread + 2; next_read < end; ++next_read) {
+        const ibv_wc wc = Wait(cq);
+        ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
+        ASSERT_EQ(wc.wr_id, next_read) << "of size " << size << ", round " << round;
+      }
+    }
+  }
+  EXPECT_EQ(next_read, next_sent);
+}
+
+TEST_F(ResizedCq, RefusesASizeBelowItsUnreadCompletions) {
+  ASSERT_EQ(ibv_resize_cq(cq, 15), 0);
+  Send(9);
+  EXPECT_EQ(ibv_resize_cq(cq, 3), EINVAL);
+  EXPECT_EQ(ibv_resize_cq(cq, 0), EINVAL);
+  EXPECT_EQ(cq->cqe, 15);
+  for (uint64_t i = 0; i < 9; ++i) EXPECT_EQ(Wait(cq).wr_id, i);
+}
+
+TEST(ResizedCqWithAChannel, StillAnnouncesWhatItWasArmedFor) {
+  const Context context = Open();
+  const Channel channel(ibv_create_comp_channel(context.get()));
+  Peer a(context.get(), {.cqes = 1, .channel = channel.get()}), b(context.get());
+  a.Connect(b);
+  b.Connect(a);
+  Buffer local(a.pd.get(), 8), remote(b.pd.get(), 8);
+  for (int size = 2; size < 200; size *= 2) {
+    ASSERT_EQ(ibv_req_notify_cq(a.send_cq.get(), 0), 0);
+    ASSERT_EQ(ibv_resize_cq(a.send_cq.get(), size), 0);
+    Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 8)}).To(remote).Post(a);
+    ibv_cq* announced = nullptr;
+    void* cq_context = nullptr;
+    ASSERT_EQ(ibv_get_cq_event(channel.get(), &announced, &cq_context), 0);
+    EXPECT_EQ(announced, a.send_cq.get());
+    ibv_ack_cq_events(announced, 1);
+    EXPECT_EQ(Wait(announced).status, IBV_WC_SUCCESS);
+  }
+}
+
 TEST(Threads, TransferWhileObjectsComeAndGo) {
   constexpr int kThreads = 3;
   constexpr uint64_t kRounds = 3000;
