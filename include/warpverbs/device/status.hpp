@@ -46,7 +46,7 @@ struct [[nodiscard]] Status {
   uint8_t opcode = 0;      ///< mlx5::WqeOpcode of the first failed WQE that was seen
   uint16_t wqe_index = 0;  ///< index of that WQE modulo 2^16
   RequestError request_error = RequestError::kNone;
-  uint8_t reserved = 0;
+  uint8_t rail = 0;  ///< number of the rail that has failed, from rails.hpp
 
   WARPVERBS_HOST_DEVICE constexpr bool ok() const { return code == Code::kOk; }
 };
