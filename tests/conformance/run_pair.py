@@ -8,7 +8,7 @@ and {host} the server's address.
 
 PROGRAM gets its port by -p if no ARGS have {port}, or uses the port of --port. The arguments of --client, and the host at their
 end if they have no {host}, make it a client. With a check of KILLS, one side is killed while it works, and the other side must
-report it.
+report it. With --ready, PROGRAM has neither port nor host: the client starts when the server has printed that line.
 """
 
 import argparse
@@ -230,14 +230,16 @@ def run(arguments, sides):
     fill = lambda texts: [re.sub("{(nic|gid|port|host)}", lambda match: values[match[0]], text) for text in texts]
     environment = dict(os.environ, **dict(pair.split("=", 1) for pair in fill(arguments.env)))
     names_port = any("{port}" in text for text in (*arguments.program, *arguments.server, *arguments.client))
-    chosen = [] if arguments.port or names_port else ["-p", str(port)]
-    host = [] if any("{host}" in text for text in arguments.client) else [HOST]
+    chosen = [] if arguments.port or arguments.ready or names_port else ["-p", str(port)]
+    host = [] if arguments.ready or any("{host}" in text for text in arguments.client) else [HOST]
     # stdbuf preloads its library after softhca's libraries: a sanitizer's must come first.
     launcher = [arguments.softhca, *arguments.softhca_option, "--"] if arguments.softhca else []
     command = [*launcher, "stdbuf", "-oL", *fill(arguments.program), *chosen]
     server = Side("server", command + fill(arguments.server), environment)
     sides.append(server)
-    while not is_listening(port, arguments.rdma_cm):
+    if arguments.ready:
+        server.wait_for(arguments.ready, deadline)
+    while not arguments.ready and not is_listening(port, arguments.rdma_cm):
         if server.process.poll() is not None:
             raise Failure("the server ended before it listened")
         if time.monotonic() > deadline:
@@ -269,6 +271,7 @@ def main():
     parser.add_argument("--client", type=shlex.split, default=[], metavar="ARGS", help="with a host, make PROGRAM a client")
     parser.add_argument("--port", type=int, metavar="N", help="fixed port of PROGRAM")
     parser.add_argument("--rdma-cm", action="store_true", help="the server must listen by rdma_cm, not by TCP")
+    parser.add_argument("--ready", metavar="REGEX", help="line of a server that does not listen")
     parser.add_argument("--rows", type=int, default=1, metavar="N", help="rows of perftest's table")
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--deadline", type=float, default=60, metavar="SECONDS")

@@ -97,6 +97,8 @@ inline constexpr Field<uint32_t> kNumLagPorts{{"cmd_hca_cap.num_lag_ports", 636,
 inline constexpr Field<uint32_t> kMaxWqeSzSq{{"cmd_hca_cap.max_wqe_sz_sq", 656, 16}};
 inline constexpr Field<uint32_t> kMaxWqeSzRq{{"cmd_hca_cap.max_wqe_sz_rq", 688, 16}};
 inline constexpr Field<uint32_t> kMaxWqeSzSqDc{{"cmd_hca_cap.max_wqe_sz_sq_dc", 720, 16}};
+inline constexpr Field<uint32_t> kMaxQpMcg{{"cmd_hca_cap.max_qp_mcg", 743, 25}};
+inline constexpr Field<uint32_t> kLogMaxMcg{{"cmd_hca_cap.log_max_mcg", 792, 8}};
 inline constexpr Field<bool> kPciRelaxedOrderedRead{{"cmd_hca_cap.pci_relaxed_ordered_read", 810, 1}};
 inline constexpr Field<uint32_t> kLogMaxPd{{"cmd_hca_cap.log_max_pd", 811, 5}};
 inline constexpr Field<bool> kDpOrderingOooAllRc{{"cmd_hca_cap.dp_ordering_ooo_all_rc", 820, 1}};

@@ -71,8 +71,7 @@ void PollDoorbells(Hca& hca) {
 
 Engine::Engine(std::vector<std::unique_ptr<Hca>> devices, std::unique_ptr<Network> network)
     : network_(std::move(network)), devices_(std::move(devices)) {
-  for (auto& hca : devices_)
-    hca->SetTransitionObserver([this](QueuePair& qp) { network_->OnTransition(qp); });
+  for (auto& hca : devices_) hca->SetNetwork(network_.get());
   // Signals of the program must be handled by the program's own threads.
   sigset_t all, old;
   sigfillset(&all);

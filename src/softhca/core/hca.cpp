@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "core/limits.hpp"
+#include "core/network.hpp"
 #include "dma/device_memory.hpp"
 
 namespace softhca {
@@ -267,7 +269,40 @@ uint32_t Hca::CreateQp(QpConfig config) {
 }
 
 void Hca::DestroyQp(uint32_t qpn) {
-  if (qps_.erase(qpn) == 0) ThrowNotFound("queue pair", qpn);
+  QueuePair* const qp = FindQp(qpn);
+  if (qp == nullptr) ThrowNotFound("queue pair", qpn);
+  if (network_ != nullptr) network_->OnDestruction(*qp);
+  const bool attached = !qp->groups.empty();
+  qps_.erase(qpn);
+  if (attached && network_ != nullptr) network_->OnGroups();
+}
+
+void Hca::AttachMulticast(uint32_t qpn, const Gid& group) {
+  QueuePair* const qp = FindQp(qpn);
+  if (qp == nullptr) ThrowNotFound("queue pair", qpn);
+  const auto attached = std::count_if(
+      qps_.begin(), qps_.end(), [&](const auto& entry) { return entry.second->groups.contains(group); });
+  if (attached >= limits::kGroupQps && !qp->groups.contains(group)) {
+    throw CommandError(CommandStatus::kLimitExceeded,
+                       "the group has " + std::to_string(attached) + " queue pairs, as many as it may have");
+  }
+  if (!qp->groups.insert(group).second) return;
+  try {
+    if (network_ != nullptr) network_->OnGroups();
+  } catch (...) {  // a refused command changes nothing
+    qp->groups.erase(group);
+    throw;
+  }
+}
+
+void Hca::DetachMulticast(uint32_t qpn, const Gid& group) {
+  QueuePair* const qp = FindQp(qpn);
+  if (qp == nullptr) ThrowNotFound("queue pair", qpn);
+  if (qp->groups.erase(group) == 0) {
+    throw CommandError(CommandStatus::kBadParameter,
+                       "queue pair " + std::to_string(qpn) + " is not attached to that group");
+  }
+  if (network_ != nullptr) network_->OnGroups();
 }
 
 void Hca::ModifyQp(uint32_t qpn, QpState to, const QpChange& change) {
@@ -277,7 +312,7 @@ void Hca::ModifyQp(uint32_t qpn, QpState to, const QpChange& change) {
   const QpAttributes attributes = qp->attributes;
   softhca::ModifyQp(*qp, to, change);
   try {
-    if (on_transition_) on_transition_(*qp);
+    if (network_ != nullptr) network_->OnTransition(*qp);
   } catch (...) {  // a refused command changes nothing
     qp->state = from;
     qp->attributes = attributes;

@@ -46,6 +46,8 @@ struct SharedReceiveQueue {
   void CheckLimit();
 };
 
+class Network;
+
 /// Number of objects of each kind.
 struct ObjectCounts {
   size_t pds, mkeys, uars, umems, cqs, srqs, qps;
@@ -106,6 +108,12 @@ class Hca {
   void DestroyQp(uint32_t qpn);
   void ModifyQp(uint32_t qpn, mlx5::QpState to, const QpChange& change);
   const QueuePair& Qp(uint32_t qpn) const;
+  /// Attaches a queue pair to a multicast group: it receives the group's datagrams.
+  ///
+  /// @errors  CommandError: kLimitExceeded if the group is full
+  void AttachMulticast(uint32_t qpn, const Gid& group);
+  /// @errors  CommandError: kBadParameter if it is not attached
+  void DetachMulticast(uint32_t qpn, const Gid& group);
 
   /// Sets a port's link up or down, and notifies the listeners if that is a change.
   void SetLink(uint8_t port, bool up);
@@ -124,11 +132,8 @@ class Hca {
   void SetObserver(Observer* observer) { observer_ = observer; }
 
   // For the engine.
-  /// @param on_transition  called after each transition that a command requests; may refuse it with a
-  ///                       CommandError
-  void SetTransitionObserver(std::function<void(QueuePair&)> on_transition) {
-    on_transition_ = std::move(on_transition);
-  }
+  /// Sets the network that hears of changes of queue pairs, and may refuse them. It outlives their changes.
+  void SetNetwork(Network* network) { network_ = network; }
   const MkeyTable& mkeys() const { return mkeys_; }
   MkeyTable& mkeys() { return mkeys_; }
   QueuePair* FindQp(uint32_t qpn);
@@ -147,7 +152,7 @@ class Hca {
   DeviceConfig config_;
   Observer* observer_ = nullptr;
   std::map<const void*, LinkListener> listeners_;
-  std::function<void(QueuePair&)> on_transition_;
+  Network* network_ = nullptr;
   ObjectCounts created_{};
   MkeyTable mkeys_{config_.first_key};
   std::set<uint32_t> pds_;

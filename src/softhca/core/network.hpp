@@ -17,6 +17,15 @@ class Network {
   /// @errors  CommandError: a resource, such as a UDP port, is not available
   virtual void OnTransition(QueuePair& qp) = 0;
 
+  /// Handles a queue pair that a program destroys. Sends what is posted to it and needs no answer: a card
+  /// would have sent it by now.
+  virtual void OnDestruction(QueuePair& /*qp*/) {}
+
+  /// Handles a change of the multicast groups that queue pairs are attached to.
+  ///
+  /// @errors  CommandError: a resource, such as a socket, is not available for a new group
+  virtual void OnGroups() {}
+
   /// Executes what is posted to a queue pair, up to a burst, so that queue pairs take turns. Flushes queue
   /// pairs in error.
   ///

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "core/config.hpp"
@@ -164,6 +165,7 @@ struct QueuePair {
     mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;
     uint8_t vendor_syndrome = 0;
   };
+  std::set<Gid> groups;                                   ///< multicast groups whose datagrams it receives
   std::map<uint16_t, InjectedFailure> injected_failures;  ///< failures by WQE index
   bool paused = false;                                    ///< whether a test has paused the send queue
 

@@ -20,6 +20,7 @@ class CapturingMedium : public Medium {
   void Send(std::span<const uint8_t> frame) override;
   void Flush() override;
   size_t Receive(size_t most, const FrameSink& sink) override;
+  void SetGroups(const std::set<Gid>& groups) override { medium_->SetGroups(groups); }
   void AddDescriptors(std::vector<int>& descriptors) const override { medium_->AddDescriptors(descriptors); }
   bool HasUnsent() const override { return medium_->HasUnsent(); }
   uint64_t NextNs() const override { return medium_->NextNs(); }

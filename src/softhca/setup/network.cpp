@@ -49,14 +49,15 @@ std::vector<WireAddress> WireAddressesOf(const PortConfig& port) {
   return addresses;
 }
 
-/// Frames to this process stay in it. IP packets that sockets of this host can carry go through them. All
-/// other frames go from process to process.
+/// Frames to this process stay in it; those to multicast groups come back to it, too. IP packets that sockets
+/// of this host can carry go through them. All other frames go from process to process.
 std::unique_ptr<Medium> OpenMedium(const Settings& settings, const std::vector<Hca*>& devices) {
   auto medium = std::make_unique<SwitchMedium>();
   const std::vector<Mac> macs = MacsOf(devices);
   medium->Add(
       [macs](auto frame) { return std::find(macs.begin(), macs.end(), DestinationMac(frame)) != macs.end(); },
       std::make_unique<LoopMedium>());
+  medium->AddCopy(IsGroupFrame, std::make_unique<LoopMedium>());
   if (settings.link == mlx5::PortType::kInfiniBand) return medium;
   if (!settings.cable_local.empty()) {
     medium->Add([](auto) { return true; },

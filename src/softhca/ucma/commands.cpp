@@ -171,7 +171,30 @@ void MigrateId(const Call& call) {
   call.Respond(cmd.response, rdma_ucm_migrate_resp{.events_reported = id.events_reported()});
 }
 
-void RefuseMulticast(const Call& /*call*/) { throw Errno(EOPNOTSUPP, "multicast is not supported"); }
+void Join(const Call& call, uint64_t response, Id& id, const IpPort& group, uint64_t uid) {
+  if (call.room < sizeof(rdma_ucm_create_id_resp)) throw Errno(ENOSPC, "the response buffer is too small");
+  call.Respond(response, rdma_ucm_create_id_resp{.id = call.device.Join(id, group, uid)});
+}
+
+void JoinIp(const Call& call) {
+  const auto cmd = call.Get<rdma_ucm_join_ip_mcast>();
+  Join(call, cmd.response, call.GetId(cmd.id), ReadIpPort(&cmd.addr, sizeof cmd.addr), cmd.uid);
+}
+
+/// Joins a group. An id that only sends has the same membership as one that receives: the program attaches
+/// its queue pair, or does not.
+void JoinGroup(const Call& call) {
+  const auto cmd = call.Get<rdma_ucm_join_mcast>();
+  if (cmd.join_flags >= RDMA_MC_JOIN_FLAG_RESERVED) throw Errno(EINVAL, "the kind of membership is unknown");
+  const IpPort group = ReadIpPort(&cmd.addr, std::min<size_t>(cmd.addr_size, sizeof cmd.addr));
+  Join(call, cmd.response, call.GetId(cmd.id), group, cmd.uid);
+}
+
+void Leave(const Call& call) {
+  const auto cmd = call.Get<rdma_ucm_destroy_id>();
+  call.Respond(cmd.response,
+               rdma_ucm_destroy_id_resp{.events_reported = call.device.Leave(call.file, cmd.id)});
+}
 
 /// Takes the oldest event of the file; waits for one if necessary.
 void GetEvent(const Call& call) {
@@ -213,8 +236,9 @@ constexpr Command kCommands[] = {
     {RDMA_USER_CM_CMD_SET_OPTION, "SET_OPTION", SetOption, sizeof(rdma_ucm_set_option)},
     {RDMA_USER_CM_CMD_NOTIFY, "NOTIFY", Notify, sizeof(rdma_ucm_notify)},
     {RDMA_USER_CM_CMD_MIGRATE_ID, "MIGRATE_ID", MigrateId, sizeof(rdma_ucm_migrate_id)},
-    {RDMA_USER_CM_CMD_JOIN_IP_MCAST, "JOIN_IP_MCAST", RefuseMulticast, 0},
-    {RDMA_USER_CM_CMD_JOIN_MCAST, "JOIN_MCAST", RefuseMulticast, 0},
+    {RDMA_USER_CM_CMD_JOIN_IP_MCAST, "JOIN_IP_MCAST", JoinIp, sizeof(rdma_ucm_join_ip_mcast)},
+    {RDMA_USER_CM_CMD_JOIN_MCAST, "JOIN_MCAST", JoinGroup, sizeof(rdma_ucm_join_mcast)},
+    {RDMA_USER_CM_CMD_LEAVE_MCAST, "LEAVE_MCAST", Leave, sizeof(rdma_ucm_destroy_id)},
 };
 
 /// Header and input; no command is longer.

@@ -23,11 +23,15 @@ Device::~Device() {
   network_.SetManagementAgent(nullptr);
 }
 
-Id& Device::MakeId(File& file, uint64_t uid, cm::PortSpace space) {
+uint32_t Device::NextNumber() {
   do ++last_id_;
-  while (last_id_ == 0 || ids_.contains(last_id_));
-  const Id::Config config{this, &file, last_id_, uid, space};
-  return *ids_.emplace(last_id_, std::make_unique<Id>(config)).first->second;
+  while (last_id_ == 0 || ids_.contains(last_id_) || memberships_.contains(last_id_));
+  return last_id_;
+}
+
+Id& Device::MakeId(File& file, uint64_t uid, cm::PortSpace space) {
+  const Id::Config config{this, &file, NextNumber(), uid, space};
+  return *ids_.emplace(config.number, std::make_unique<Id>(config)).first->second;
 }
 
 Id& Device::Find(uint32_t number) {
@@ -68,11 +72,53 @@ void Device::Migrate(Id& id, File& to) {
     if (const auto request = ids_.find(event.request); request != ids_.end()) request->second->set_file(to);
     to.Push(event);
   }
+  for (const auto& [number, membership] : memberships_) {
+    if (membership.id != &id) continue;
+    for (const Event& event : from.Withdraw(number)) to.Push(event);
+  }
+}
+
+uint32_t Device::Join(Id& id, const IpPort& group, uint64_t uid) {
+  rdma_ucm_event_resp response = id.DescribeGroup(group);
+  const uint32_t number = NextNumber();
+  response.uid = uid;
+  response.id = number;
+  response.event = static_cast<uint32_t>(EventKind::kMulticastJoined);
+  memberships_.emplace(number, Membership{&id});
+  id.file().Push({.id = number, .response = response});
+  return number;
+}
+
+uint32_t Device::Leave(const File& file, uint32_t number) {
+  const auto found = memberships_.find(number);
+  if (found == memberships_.end())
+    throw uverbs::Errno(ENOENT, "membership " + std::to_string(number) + " does not exist");
+  const Membership membership = found->second;
+  if (&membership.id->file() != &file)
+    throw uverbs::Errno(EINVAL, "membership " + std::to_string(number) + " belongs to another event channel");
+  membership.id->file().Withdraw(number);
+  memberships_.erase(found);
+  return membership.events_reported;
+}
+
+void Device::LeaveAll(const Id& id) {
+  std::erase_if(memberships_, [&](const auto& entry) {
+    if (entry.second.id != &id) return false;
+    id.file().Withdraw(entry.first);
+    return true;
+  });
 }
 
 std::optional<Event> Device::TakeEvent(File& file, uint32_t id) {
   auto event = file.Take(id);
-  if (event) ids_.at(id)->CountEvent(*event);
+  if (!event) return event;
+  const auto membership = memberships_.find(id);
+  if (membership == memberships_.end()) {
+    ids_.at(id)->CountEvent(*event);
+  } else {
+    ++membership->second.events_reported;
+    membership->second.id->CountEvent(*event);
+  }
   return event;
 }
 

@@ -37,7 +37,18 @@ class Device {
   /// Moves the events of an id to another file.
   void Migrate(Id& id, File& to);
 
-  /// Takes the oldest event of an id.
+  /// Joins an id to a multicast group, and reports it. The number of the membership is one that no id has.
+  ///
+  /// @param uid  the program's name for the membership
+  /// @errors  Errno: as Id::DescribeGroup()
+  uint32_t Join(Id& id, const IpPort& group, uint64_t uid);
+  /// @return  the number of the membership's events that the program has read
+  /// @errors  Errno: ENOENT if the membership does not exist; EINVAL if its events go to another file
+  uint32_t Leave(const File& file, uint32_t number);
+  /// Ends all memberships of an id.
+  void LeaveAll(const Id& id);
+
+  /// Takes the oldest event of an id or membership.
   ///
   /// @return  nothing if the event was withdrawn in the meantime
   std::optional<Event> TakeEvent(File& file, uint32_t id);
@@ -47,10 +58,19 @@ class Device {
   cm::ConnectionManager& manager() { return manager_; }
 
  private:
+  /// Membership of an id in a multicast group.
+  struct Membership {
+    Id* id;
+    uint32_t events_reported = 0;
+  };
+
+  uint32_t NextNumber();
+
   Engine& engine_;
   WireNetwork& network_;
   cm::ConnectionManager manager_;
   uint32_t last_id_ = 0;
+  std::map<uint32_t, Membership> memberships_;
   std::map<uint32_t, std::unique_ptr<Id>> ids_;
 };
 

@@ -24,12 +24,13 @@ enum class EventKind : uint32_t {
   kRejected = 8,
   kEstablished = 9,
   kDisconnected = 10,
+  kMulticastJoined = 12,
   kTimewaitExit = 15,
 };
 
 /// An event that the program has not read yet.
 struct Event {
-  uint32_t id = 0;       ///< id that it belongs to
+  uint32_t id = 0;       ///< id, or membership of a multicast group, that it belongs to
   uint32_t request = 0;  ///< id made for a connection request; 0: none
   rdma_ucm_event_resp response{};
 };

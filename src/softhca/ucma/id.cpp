@@ -92,6 +92,7 @@ uint32_t RandomPsn() {
 Id::Id(const Config& config) : config_(config), psn_(RandomPsn()) {}
 
 Id::~Id() {
+  config_.device->LeaveAll(*this);
   cm::ConnectionManager& manager = config_.device->manager();
   if (connection_ != nullptr) manager.Release(*connection_);
   if (query_ != nullptr) manager.Release(*query_);
@@ -334,6 +335,21 @@ void Id::Describe(ib_uverbs_ah_attr& path) const {
   path.grh.sgid_index = route_->gid_index;
   path.grh.hop_limit = kHopLimit;
   path.grh.traffic_class = traffic_class_;
+}
+
+rdma_ucm_event_resp Id::DescribeGroup(const IpPort& group) const {
+  constexpr uint32_t kMulticastQpn = 0xffffff;
+  if (!IsDatagram()) Refuse("only ids for datagrams join multicast groups");
+  if (!route_ || (state_ != State::kBound && state_ != State::kAddressResolved))
+    Refuse("the id has no device yet, or is in use");
+  if (group.IsWildcard()) Refuse("the group has no address");
+  rdma_ucm_event_resp response{};
+  rdma_ucm_ud_param& ud = response.param.ud;
+  ud.qp_num = kMulticastQpn;
+  ud.qkey = kDatagramQkey;
+  Describe(ud.ah_attr);
+  std::copy(group.ip.begin(), group.ip.end(), ud.ah_attr.grh.dgid);
+  return response;
 }
 
 ib_uverbs_qp_attr Id::QueuePairAttributes(uint32_t state) const {

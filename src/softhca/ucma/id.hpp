@@ -61,6 +61,11 @@ class Id : private cm::User, private cm::Listener {
   /// @param state  an ibv_qp_state
   ib_uverbs_qp_attr QueuePairAttributes(uint32_t state) const;
   rdma_ucm_query_route_resp Describe() const;
+  /// Returns the event that tells how to attach a queue pair to a multicast group and to send to it.
+  ///
+  /// @errors  Errno: EINVAL if the id is not for datagrams, or has no device or more than a destination
+  /// @source  Linux v6.1, drivers/infiniband/core/cma.c, cma_iboe_join_multicast()
+  rdma_ucm_event_resp DescribeGroup(const IpPort& group) const;
 
   void set_traffic_class(uint8_t traffic_class) { traffic_class_ = traffic_class; }
   void set_ack_timeout(uint8_t timeout) { ack_timeout_ = timeout; }

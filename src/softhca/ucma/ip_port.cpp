@@ -22,6 +22,8 @@ bool IpPort::IsWildcard() const { return ip == AllAddresses(false) || ip == AllA
 
 bool IpPort::IsLoopback() const { return ip == LoopbackAddress(false) || (IsIpv4(ip) && ip[12] == 127); }
 
+bool IpPort::IsMulticast() const { return softhca::IsMulticast(ip); }
+
 Gid AllAddresses(bool ipv4) {
   Gid ip{};
   if (ipv4) ip[10] = ip[11] = 0xff;
@@ -55,6 +57,7 @@ size_t WriteIpPort(const IpPort& from, void* to) {
 
 bool IsOfThisHost(const IpPort& address) {
   if (address.IsWildcard() || address.IsLoopback()) return true;
+  if (address.IsMulticast()) return false;  // sockets can be bound to it
   const SocketAddress name = ToSocketAddress(address.ip, 0);
   return bind(DatagramSocket(name).get(), &name.any, name.bytes) == 0;
 }

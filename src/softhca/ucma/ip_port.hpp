@@ -15,6 +15,7 @@ struct IpPort {
 
   bool IsWildcard() const;
   bool IsLoopback() const;
+  bool IsMulticast() const;
   friend bool operator==(const IpPort&, const IpPort&) = default;
 };
 

@@ -69,6 +69,8 @@ void FillQueues(const DeviceConfig& config, Words page) {
   SetField(page, kImaicl, true);  // send with invalidate
   SetField(page, kDumpFillMkey, true);
   SetField(page, kLogMaxPd, limits::kLogPds);
+  SetField(page, kLogMaxMcg, limits::kLogGroups);
+  SetField(page, kMaxQpMcg, limits::kGroupQps);
   SetField(page, kMaxWqeSzSq, limits::kSendWqeBytes);
   SetField(page, kMaxWqeSzRq, limits::kReceiveWqeBytes);
   SetField(page, kCqeVersion, config.user_index ? 1 : 0);
@@ -160,6 +162,9 @@ ib_uverbs_query_device_resp DeviceAttributes(const DeviceConfig& config) {
   attributes.max_srq = 1u << limits::kLogSrqs;
   attributes.max_srq_wr = (1u << limits::kLogQueueDepth) - 1;
   attributes.max_srq_sge = limits::kSrqSegments;
+  attributes.max_mcast_grp = 1u << limits::kLogGroups;
+  attributes.max_mcast_qp_attach = limits::kGroupQps;
+  attributes.max_total_mcast_qp_attach = attributes.max_mcast_grp * limits::kGroupQps;
   attributes.max_pkeys = limits::kPkeys;
   attributes.local_ca_ack_delay = limits::kLocalAckDelay;
   attributes.phys_port_cnt = static_cast<uint8_t>(config.ports.size());

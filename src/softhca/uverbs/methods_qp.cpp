@@ -2,11 +2,13 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "core/limits.hpp"
 #include "uverbs/method.hpp"
 #include "uverbs/user_memory.hpp"
+#include "wire/frame.hpp"
 
 namespace softhca::uverbs {
 namespace {
@@ -118,9 +120,35 @@ void CreateQp(Call& call) {
 
 void DestroyQp(Call& call) {
   constexpr uint16_t kHandle = UVERBS_ATTR_DESTROY_QP_HANDLE;
-  EventSource events = call.Get<QpObject>(kHandle, Kind::kQp).events;
+  const auto& object = call.Get<QpObject>(kHandle, Kind::kQp);
+  if (!call.hca().Qp(object.number).groups.empty())
+    throw Errno(EBUSY, "the queue pair is attached to a multicast group; detach it first");
+  EventSource events = object.events;
   call.Destroy(kHandle, Kind::kQp);
   call.request().Set(UVERBS_ATTR_DESTROY_QP_RESP, ib_uverbs_destroy_qp_resp{events.Close()});
+}
+
+/// Returns the multicast group that a command names. Its LID means nothing to RoCE.
+template <class Command>
+Gid GroupOf(const Command& cmd) {
+  Gid group;
+  std::copy_n(cmd.gid, group.size(), group.begin());
+  return group;
+}
+
+/// @source  Linux v6.1, drivers/infiniband/core/verbs.c, ib_attach_mcast()
+void AttachMulticast(Call& call) {
+  const auto cmd = call.request().Get<ib_uverbs_attach_mcast>(UVERBS_ATTR_CORE_IN);
+  const uint32_t qpn = call.context().Get(cmd.qp_handle, Kind::kQp).number;
+  if (!IsMulticast(GroupOf(cmd))) throw Errno(EINVAL, "the GID is no multicast group");
+  if (call.hca().Qp(qpn).config.service != mlx5::ServiceType::kUd)
+    throw Errno(EINVAL, "only queue pairs for datagrams can be attached to a multicast group");
+  call.hca().AttachMulticast(qpn, GroupOf(cmd));
+}
+
+void DetachMulticast(Call& call) {
+  const auto cmd = call.request().Get<ib_uverbs_detach_mcast>(UVERBS_ATTR_CORE_IN);
+  call.hca().DetachMulticast(call.context().Get(cmd.qp_handle, Kind::kQp).number, GroupOf(cmd));
 }
 
 constexpr Method kQpMethods[] = {
@@ -148,6 +176,8 @@ constexpr WriteCommand kQpCommands[] = {
      sizeof(ib_uverbs_modify_qp), 0},
     {IB_USER_VERBS_CMD_QUERY_QP, "QUERY_QP", QueryQpByVerbs, sizeof(ib_uverbs_query_qp),
      sizeof(ib_uverbs_query_qp_resp)},
+    {IB_USER_VERBS_CMD_ATTACH_MCAST, "ATTACH_MCAST", AttachMulticast, sizeof(ib_uverbs_attach_mcast), 0},
+    {IB_USER_VERBS_CMD_DETACH_MCAST, "DETACH_MCAST", DetachMulticast, sizeof(ib_uverbs_detach_mcast), 0},
 };
 
 }  // namespace

@@ -68,6 +68,9 @@ std::optional<Flow> AddressTable::FlowOf(const Port& from, const AddressPath& pa
 
 Mac GuessMac(const Gid& gid) {
   constexpr uint8_t kLocallyAdministered = 2;
+  if (IsMulticast(gid) && IsIpv4(gid))
+    return {1, 0, 0x5e, static_cast<uint8_t>(gid[13] & 0x7f), gid[14], gid[15]};
+  if (IsMulticast(gid)) return {0x33, 0x33, gid[12], gid[13], gid[14], gid[15]};
   if (const auto mac = address_block::MacOf(gid)) return *mac;
   if (gid[11] == 0xff && gid[12] == 0xfe) {
     const auto first = static_cast<uint8_t>(gid[8] ^ kLocallyAdministered);

@@ -48,7 +48,9 @@ class AddressTable {
 };
 
 /// Returns a MAC for a GID of another process, for which a kernel would use its neighbour table: the MAC that
-/// the GID contains, or else one made from the IPv4 address.
+/// the GID contains, or else one made from the IPv4 address. A multicast group has a MAC of its own.
+///
+/// @source  RFC 1112, 6.4, and RFC 2464, 7: multicast groups
 Mac GuessMac(const Gid& gid);
 
 /// Returns the MACs of all ports.

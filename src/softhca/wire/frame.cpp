@@ -131,6 +131,8 @@ bool TakeNetworkHeaders(uint64_t type, FieldReader& in, Flow& flow) {
 
 bool IsIpv4(const Gid& gid) { return std::equal(kIpv4Prefix.begin(), kIpv4Prefix.end(), gid.begin()); }
 
+bool IsMulticast(const Gid& gid) { return IsIpv4(gid) ? gid[12] >> 4 == 0xe : gid[0] == 0xff; }
+
 size_t FrameHeaderBytes(const Flow& flow) {
   if (flow.version == mlx5::RoceVersion::kV1) return kEthernetBytes + kIpv6Bytes;
   return kEthernetBytes + (TravelsOverIpv4(flow) ? kIpv4Bytes : kIpv6Bytes) + kUdpBytes;

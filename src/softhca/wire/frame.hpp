@@ -28,6 +28,9 @@ struct Flow {
 /// Returns whether a GID is an IPv4-mapped address.
 bool IsIpv4(const Gid& gid);
 
+/// Returns whether a GID is a multicast group: an IPv6 one or an IPv4-mapped one.
+bool IsMulticast(const Gid& gid);
+
 /// Longest network headers: Ethernet, IPv6 and UDP for RoCE v2. RoCE v1 has Ethernet and GRH.
 inline constexpr size_t kMaxFrameHeaderBytes = 14 + 40 + 8;
 /// Longest frame: headers, 4096 bytes of payload, ICRC.

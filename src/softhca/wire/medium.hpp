@@ -3,8 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <span>
 #include <vector>
+
+#include "core/config.hpp"
 
 namespace softhca {
 
@@ -29,6 +32,12 @@ class Medium {
   ///
   /// @return  the number of frames
   virtual size_t Receive(size_t most, const FrameSink& sink) = 0;
+
+  /// Receives the frames that others send to these multicast groups, and to no other group, from now on. The
+  /// descriptors may change.
+  ///
+  /// @errors  CommandError: a socket for a new group is not available
+  virtual void SetGroups(const std::set<Gid>& /*groups*/) {}
 
   /// Adds the file descriptors that become readable when a frame arrives.
   virtual void AddDescriptors(std::vector<int>& descriptors) const = 0;

@@ -22,6 +22,7 @@ using mlx5::ServiceType;
 
 constexpr size_t kReceiveBurst = 64;
 constexpr uint32_t kManagementQpn = 1;
+constexpr uint32_t kMulticastQpn = 0xffffff;
 constexpr uint32_t kManagementQkey = 0x80010000;
 
 /// The cast is safe: only the network creates channels, and a DC target, which has another type, never sends.
@@ -107,21 +108,42 @@ WireNetwork::WireNetwork(std::vector<Hca*> devices, WireOptions options)
 void WireNetwork::OpenMedium() {
   if (medium_ != nullptr || !options_.open_medium) return;
   auto medium = options_.open_medium();
-  std::vector<int> descriptors;
-  medium->AddDescriptors(descriptors);
   Descriptor waiting(epoll_create1(EPOLL_CLOEXEC));
-  bool waits = static_cast<bool>(waiting);
-  for (const int descriptor : descriptors) {
-    epoll_event event{.events = EPOLLIN, .data = {}};
-    waits = waits && epoll_ctl(waiting.get(), EPOLL_CTL_ADD, descriptor, &event) == 0;
-  }
-  // No frame would wake the engine, and it would receive none after its first sleep.
-  if (!waits) RefuseSocket("cannot wait for frames with epoll", "allow more descriptors (ulimit -n)");
+  Watch(waiting, *medium);
   medium_ = std::move(medium);
   medium_->ReportLosses([this](const char* reason, uint64_t frames) { Drop(reason, frames); });
   waiting_ = std::move(waiting);
   poll_descriptor_ = waiting_.get();
   if (engine_ != 0) Announce();
+}
+
+/// Makes a frame that arrives at the medium wake the engine. Descriptors that are watched already stay so.
+void WireNetwork::Watch(const Descriptor& waiting, const Medium& medium) {
+  std::vector<int> descriptors;
+  medium.AddDescriptors(descriptors);
+  bool waits = static_cast<bool>(waiting);
+  for (const int descriptor : descriptors) {
+    epoll_event event{.events = EPOLLIN, .data = {}};
+    waits = waits && (epoll_ctl(waiting.get(), EPOLL_CTL_ADD, descriptor, &event) == 0 || errno == EEXIST);
+  }
+  // No frame would wake the engine, and it would receive none after its first sleep.
+  if (!waits) RefuseSocket("cannot wait for frames with epoll", "allow more descriptors (ulimit -n)");
+}
+
+void WireNetwork::OnDestruction(QueuePair& qp) {
+  if (qp.config.service != ServiceType::kUd || qp.state != QpState::kRts) return;
+  while (qp.doorbell_pending && SendDatagrams(qp, *this)) continue;
+}
+
+void WireNetwork::OnGroups() {
+  std::set<Gid> groups;
+  for (Hca* const hca : addresses_.devices()) {
+    for (const auto& [qpn, qp] : hca->qps()) groups.insert(qp->groups.begin(), qp->groups.end());
+  }
+  if (!groups.empty()) OpenMedium();
+  if (medium_ == nullptr) return;
+  medium_->SetGroups(groups);
+  Watch(waiting_, *medium_);
 }
 
 /// Tells peers which thread has the addresses.
@@ -289,12 +311,13 @@ bool WireNetwork::SendFrame(const Flow& flow, const Packet& packet, const Gather
 void WireNetwork::OnFrame(std::span<const uint8_t> bytes) {
   const std::optional<Frame> frame = ParseFrame(bytes);
   if (!frame) return Drop("malformed frame");
+  const bool to_group = IsMulticast(frame->flow.destination);
   const std::optional<Port> port = addresses_.Find(frame->flow.destination, frame->flow.version);
-  if (!port || !port->config().up) return Drop("unknown address");
+  if (!to_group && (!port || !port->config().up)) return Drop("unknown address");
   if (!IsSealed(*frame)) return Drop("wrong ICRC");
   const std::optional<Packet> packet = Decode(frame->transport.first(frame->transport.size() - kIcrcBytes));
   if (!packet) return Drop("malformed frame");
-  Deliver(*port, *packet, *frame);
+  to_group ? DeliverToGroup(*packet, *frame) : Deliver(*port, *packet, *frame);
 }
 
 void WireNetwork::Drop(const char* reason, uint64_t frames) const {
@@ -338,6 +361,20 @@ void WireNetwork::DeliverToDcTarget(QueuePair& target, const Packet& packet, con
   // The cast is safe: the network makes the channel of a DC target.
   const char* const dropped = static_cast<DcTargetChannel&>(*target.channel).OnRequest(packet, flow);
   if (dropped != nullptr) Drop(dropped);
+}
+
+/// Gives a datagram to each member of its group in this process. A frame to a group without members is none
+/// of this process's business.
+void WireNetwork::DeliverToGroup(const Packet& packet, const Frame& frame) {
+  if (packet.dest_qpn != kMulticastQpn) return Drop("unknown queue pair");
+  for (Hca* const hca : addresses_.devices()) {
+    for (const auto& [qpn, qp] : hca->qps()) {
+      const bool member = qp->groups.contains(frame.flow.destination) && softhca::Listens(*qp);
+      if (!member || !PortOf(*qp).config().up) continue;
+      Observe(*qp, Direction::kReceived, packet, packet.payload.size());
+      OnDatagram(*qp, packet, frame);
+    }
+  }
 }
 
 /// Returns whether a frame comes from the queue pair's peer. Packets do not carry the sender's queue pair

@@ -40,6 +40,8 @@ class WireNetwork : public Network, private PacketSink, private DatagramSink, pr
   WireNetwork(std::vector<Hca*> devices, WireOptions options);
 
   void OnTransition(QueuePair& qp) override;
+  void OnDestruction(QueuePair& qp) override;
+  void OnGroups() override;
   bool Run(QueuePair& qp, uint64_t now_ns) override;
   bool Poll(uint64_t now_ns) override;
   uint64_t NextNs() const override;
@@ -63,12 +65,14 @@ class WireNetwork : public Network, private PacketSink, private DatagramSink, pr
 
   bool NeedsPackets(const QueuePair& qp) const;
   void OpenMedium();
+  static void Watch(const Descriptor& waiting, const Medium& medium);
   void Announce();
   bool SendAlong(const AddressPath& path, const QueuePair& from, const Packet& packet, const Gather& payload);
   bool SendFrame(const Flow& flow, const Packet& packet, const Gather& payload);
   void OnFrame(std::span<const uint8_t> bytes);
   void Deliver(const Port& port, const Packet& packet, const Frame& frame);
   void DeliverToDcTarget(QueuePair& target, const Packet& packet, const Flow& flow);
+  void DeliverToGroup(const Packet& packet, const Frame& frame);
   void Drop(const char* reason, uint64_t frames = 1) const;
   bool IsFromPeer(const QueuePair& qp, const Flow& flow) const;
   bool RunChannels(bool may_time_out);

@@ -433,13 +433,90 @@ TEST_F(RdmaCm, RefusesStepsOutOfOrder) {
   EXPECT_EQ(errno, EINVAL);
 }
 
-TEST_F(RdmaCm, RefusesMulticast) {
-  port = 7;
-  rdma_cm_id* const id = Resolve(RDMA_PS_UDP);
-  sockaddr_in group = Loopback(0);
-  group.sin_addr.s_addr = htonl(0xe0000001);
-  EXPECT_EQ(rdma_join_multicast(id, reinterpret_cast<sockaddr*>(&group), nullptr), -1);
-  EXPECT_EQ(errno, EOPNOTSUPP);
+class RdmaCmGroup : public RdmaCm {
+ protected:
+  /// A member of the group, and what it has received last.
+  struct Member {
+    rdma_cm_id* id;
+    Event joined;
+    std::array<char, sizeof(ibv_grh) + 8> memory{};
+    ibv_mr* mr = nullptr;
+  };
+  void Join(Member& member, Channel& channel) {
+    member.id = channel.MakeId(RDMA_PS_UDP);
+    ASSERT_EQ(rdma_resolve_addr(member.id, nullptr, address(), 2000), 0) << strerror(errno);
+    ASSERT_EQ(channel.Next().kind, RDMA_CM_EVENT_ADDR_RESOLVED);
+    MakeQueuePair(member.id);
+    member.mr = rdma_reg_msgs(member.id, member.memory.data(), member.memory.size());
+    ASSERT_EQ(rdma_join_multicast(member.id, address(), &member), 0) << strerror(errno);
+    member.joined = channel.Next();
+    ASSERT_EQ(member.joined.kind, RDMA_CM_EVENT_MULTICAST_JOIN);
+    EXPECT_EQ(member.joined.status, 0);
+    EXPECT_EQ(member.joined.id, member.id);
+    EXPECT_EQ(member.joined.datagram.private_data, &member);
+    EXPECT_EQ(member.joined.datagram.qp_num, 0xffffffu);
+    EXPECT_EQ(member.joined.datagram.qkey, uint32_t{RDMA_UDP_QKEY});
+  }
+  void Receive(Member& member) {
+    ASSERT_EQ(rdma_post_recv(member.id, nullptr, member.memory.data(), member.memory.size(), member.mr), 0);
+  }
+  void Send(Member& from) {
+    ibv_ah* const to = ibv_create_ah(from.id->pd, &from.joined.datagram.ah_attr);
+    ASSERT_NE(to, nullptr);
+    ASSERT_EQ(rdma_post_ud_send(from.id, nullptr, from.memory.data(), 4, from.mr, 0, to,
+                                from.joined.datagram.qp_num),
+              0);
+    ibv_wc completion{};
+    ASSERT_EQ(rdma_get_send_comp(from.id, &completion), 1);
+    EXPECT_EQ(completion.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(ibv_destroy_ah(to), 0);
+  }
+  sockaddr* address() { return reinterpret_cast<sockaddr*>(&group); }
+
+  sockaddr_in group = Address(0, 0xef530702);  // 239.83.7.2
+};
+
+TEST_F(RdmaCmGroup, CarriesDatagramsToItsMembers) {
+  Member one{}, two{};
+  ASSERT_NO_FATAL_FAILURE(Join(one, active));
+  ASSERT_NO_FATAL_FAILURE(Join(two, passive));
+  for (Member* const member : {&one, &two}) Receive(*member);
+  Send(one);
+  for (Member* const member : {&one, &two}) {
+    ibv_wc completion{};
+    ASSERT_EQ(rdma_get_recv_comp(member->id, &completion), 1);
+    EXPECT_EQ(completion.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(completion.byte_len, sizeof(ibv_grh) + 4);
+    Receive(*member);
+  }
+  ASSERT_EQ(rdma_leave_multicast(two.id, address()), 0) << strerror(errno);
+  EXPECT_EQ(rdma_leave_multicast(two.id, address()), -1);
+  Send(one);
+  ibv_wc completion{};
+  ASSERT_EQ(rdma_get_recv_comp(one.id, &completion), 1);
+  EXPECT_EQ(ibv_poll_cq(two.id->recv_cq, 1, &completion), 0);
+  ASSERT_EQ(rdma_leave_multicast(one.id, address()), 0) << strerror(errno);
+  for (Member* const member : {&one, &two}) rdma_dereg_mr(member->mr);
+}
+
+TEST_F(RdmaCmGroup, IsLeftBeforeItsEventIsRead) {
+  rdma_cm_id* const id = active.MakeId(RDMA_PS_UDP);
+  ASSERT_EQ(rdma_resolve_addr(id, nullptr, address(), 2000), 0) << strerror(errno);
+  ASSERT_EQ(active.Next().kind, RDMA_CM_EVENT_ADDR_RESOLVED);
+  ASSERT_EQ(rdma_join_multicast(id, address(), nullptr), 0) << strerror(errno);
+  ASSERT_TRUE(Readable(active.get()->fd, kDeadlineMs));
+  ASSERT_EQ(rdma_leave_multicast(id, address()), 0) << strerror(errno);
+  EXPECT_FALSE(Readable(active.get()->fd, 0));
+}
+
+TEST_F(RdmaCmGroup, TakesIdsForDatagramsOnly) {
+  rdma_cm_id* const id = active.MakeId();
+  sockaddr_in own = Loopback(0);
+  ASSERT_EQ(rdma_bind_addr(id, reinterpret_cast<sockaddr*>(&own)), 0) << strerror(errno);
+  EXPECT_EQ(rdma_join_multicast(id, address(), nullptr), -1);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(rdma_join_multicast(passive.MakeId(RDMA_PS_UDP), address(), nullptr), -1) << "it has no device";
+  EXPECT_EQ(errno, EINVAL);
 }
 
 TEST_F(RdmaCm, MovesAnIdWithItsEvents) {

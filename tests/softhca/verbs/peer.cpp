@@ -193,12 +193,18 @@ void Peer::PostReceive(std::vector<ibv_sge> sges, uint64_t id) {
 }
 
 AddressHandle Peer::AddressOf(const Peer& other, int gid_index) const {
+  ibv_gid gid{};
+  EXPECT_EQ(ibv_query_gid(other.context, kPort, gid_index, &gid), 0);
+  return AddressOf(gid, gid_index);
+}
+
+AddressHandle Peer::AddressOf(const ibv_gid& gid, int gid_index) const {
   ibv_ah_attr attr{};
   attr.is_global = 1;
   attr.port_num = kPort;
   attr.grh.sgid_index = static_cast<uint8_t>(gid_index);
   attr.grh.hop_limit = 64;
-  EXPECT_EQ(ibv_query_gid(other.context, kPort, gid_index, &attr.grh.dgid), 0);
+  attr.grh.dgid = gid;
   return AddressHandle(ibv_create_ah(pd.get(), &attr));
 }
 

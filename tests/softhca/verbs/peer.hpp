@@ -110,6 +110,7 @@ class Peer {
 
   /// Returns an address handle to `other`, for datagrams.
   AddressHandle AddressOf(const Peer& other, int gid_index) const;
+  AddressHandle AddressOf(const ibv_gid& gid, int gid_index) const;
 
   ibv_context* context;
   Pd pd;

@@ -84,6 +84,91 @@ TEST(DatagramOverIpv4, ShowsTheIpHeader) {
   EXPECT_EQ(std::memcmp(&ip.daddr, &gid.raw[12], 4), 0);
 }
 
+constexpr ibv_gid kIpv4Group = {.raw = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 83, 7, 1}};
+constexpr ibv_gid kIpv6Group = {.raw = {0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 83, 7, 1}};
+constexpr uint32_t kGroupQpn = 0xffffff;
+
+/// Two devices, with one more queue pair on the second one.
+class Multicast : public TwoPeers, public testing::WithParamInterface<int> {
+ protected:
+  Multicast() : TwoPeers(1, {.type = IBV_QPT_UD}), c(context_b.get(), {.type = IBV_QPT_UD}) {
+    Connect();
+    c.Connect(a);
+  }
+  ~Multicast() override {
+    for (Peer* const peer : {&a, &b, &c}) ibv_detach_mcast(peer->qp.get(), &group, 0);
+  }
+  void Send(const std::string& text) {
+    local.Put(0, text);
+    EXPECT_EQ(Work(IBV_WR_SEND, {local.Sge(0, static_cast<uint32_t>(text.size()))})
+                  .To(a.AddressOf(group, GetParam()), kGroupQpn)
+                  .Run(a)
+                  .status,
+              IBV_WC_SUCCESS);
+  }
+
+  const ibv_gid group = GetParam() == 3 ? kIpv4Group : kIpv6Group;
+  Peer c;
+  Buffer at_c{c.pd.get(), 256};
+};
+
+TEST_P(Multicast, ReachesEachMemberAndItsSenderIfThatIsOne) {
+  for (Peer* const peer : {&a, &b, &c}) ASSERT_EQ(ibv_attach_mcast(peer->qp.get(), &group, 0), 0);
+  a.PostReceive({local.Sge(0x1000, 256)});
+  b.PostReceive({remote.Sge(0, 256)});
+  c.PostReceive({at_c.Sge(0, 256)});
+  Send("to all");
+  for (Peer* const peer : {&a, &b, &c}) {
+    const ibv_wc wc = Wait(peer->receive_cq.get());
+    ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wc.byte_len, kGrhBytes + 6);
+    EXPECT_EQ(wc.src_qp, a.qp->qp_num);
+    EXPECT_EQ(wc.qp_num, peer->qp->qp_num);
+  }
+  EXPECT_EQ(local.Text(0x1000 + kGrhBytes, 6), "to all");
+  EXPECT_EQ(remote.Text(kGrhBytes, 6), "to all");
+  EXPECT_EQ(at_c.Text(kGrhBytes, 6), "to all");
+  if (GetParam() == 3) {
+    EXPECT_EQ(std::memcmp(&remote.As<iphdr>(kGrhBytes - sizeof(iphdr)).daddr, &group.raw[12], 4), 0);
+  } else {
+    EXPECT_EQ(std::memcmp(&remote.As<ibv_grh>().dgid, &group, sizeof group), 0);
+  }
+}
+
+TEST_P(Multicast, ReachesMembersOnly) {
+  ASSERT_EQ(ibv_attach_mcast(b.qp.get(), &group, 0), 0);
+  ASSERT_EQ(ibv_attach_mcast(b.qp.get(), &group, 0), 0) << "again, which changes nothing";
+  ASSERT_EQ(ibv_attach_mcast(c.qp.get(), &group, 0), 0);
+  b.PostReceive({remote.Sge(0, 256)});
+  c.PostReceive({at_c.Sge(0, 256)});
+  ASSERT_EQ(ibv_detach_mcast(b.qp.get(), &group, 0), 0);
+  EXPECT_EQ(ibv_detach_mcast(b.qp.get(), &group, 0), EINVAL);
+  Send("first");
+  EXPECT_EQ(Wait(c.receive_cq.get()).status, IBV_WC_SUCCESS);
+  ASSERT_EQ(ibv_attach_mcast(b.qp.get(), &group, 0), 0);
+  Send("again");
+  EXPECT_EQ(Wait(b.receive_cq.get()).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(remote.Text(kGrhBytes, 5), "again");
+}
+
+INSTANTIATE_TEST_SUITE_P(Gids, Multicast, testing::Range(0, 4));
+
+TEST(MulticastGroup, TakesDatagramQueuePairsOnly) {
+  const Context context = Open();
+  ibv_device_attr device{};
+  ASSERT_EQ(ibv_query_device(context.get(), &device), 0);
+  EXPECT_EQ(device.max_mcast_qp_attach, 240);
+  const Peer connected(context.get());
+  EXPECT_EQ(ibv_attach_mcast(connected.qp.get(), &kIpv4Group, 0), EINVAL);
+  Peer datagrams(context.get(), {.type = IBV_QPT_UD});
+  ibv_gid unicast{};
+  ASSERT_EQ(ibv_query_gid(context.get(), 1, 3, &unicast), 0);
+  EXPECT_EQ(ibv_attach_mcast(datagrams.qp.get(), &unicast, 0), EINVAL);
+  ASSERT_EQ(ibv_attach_mcast(datagrams.qp.get(), &kIpv4Group, 0), 0) << "also in RESET";
+  EXPECT_EQ(ibv_destroy_qp(datagrams.qp.get()), EBUSY);
+  EXPECT_EQ(ibv_detach_mcast(datagrams.qp.get(), &kIpv4Group, 0), 0);
+}
+
 class UnreliableConnection : public TwoPeers {
  protected:
   UnreliableConnection() : TwoPeers(1, {.type = IBV_QPT_UC}) { Connect(); }

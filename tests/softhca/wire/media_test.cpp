@@ -16,6 +16,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "wire/address_table.hpp"
 #include "wire/media/abstract_name.hpp"
 #include "wire/media/cable_medium.hpp"
 #include "wire/media/loop_medium.hpp"
@@ -186,6 +187,53 @@ TEST(UdpMedium, NamesTheAddressThatIsTaken) {
     EXPECT_THAT(error.what(), HasSubstr("UDP port 4791 of 127.83.255.254"));
     EXPECT_THAT(error.what(), HasSubstr("another process"));
   }
+}
+
+/// Sends to a group that one of two other media has joined, and the sender itself.
+void ExpectGroupFramesAtMembersOnly(Medium& from, Medium& member, Medium& other, const Flow& flow) {
+  Gid another = flow.destination;
+  another.back() += 100;
+  from.SetGroups({flow.destination});
+  member.SetGroups({flow.destination});
+  other.SetGroups({flow.destination, another});
+  other.SetGroups({another});
+  from.Send(TestFrame(flow, "to members"));
+  from.Flush();
+  const auto frames = Receive(member, 1);
+  ASSERT_EQ(frames.size(), 1u);
+  const auto frame = ParseFrame(frames[0]);
+  EXPECT_TRUE(IsSealed(*frame));
+  EXPECT_EQ(frame->flow.destination, flow.destination);
+  EXPECT_EQ(frame->flow.destination_mac, GuessMac(flow.destination));
+  EXPECT_EQ(frame->flow.hop_limit, flow.hop_limit);
+  const auto none = [](std::span<const uint8_t>) { ADD_FAILURE() << "not a member, or the sender"; };
+  EXPECT_EQ(other.Receive(64, none), 0u);
+  from.Receive(64, none);
+}
+
+Flow GroupFlow(const Gid& group) {
+  Flow flow = TestFlow();
+  flow.destination = group;
+  flow.destination_mac = GuessMac(group);
+  return flow;
+}
+
+TEST_P(UdpMediumTest, CarriesFramesToTheMembersOfAGroup) {
+  const auto next = [](uint32_t port) {
+    using namespace address_block;
+    return UdpAddress{.gid = Ipv4GidOf(kLast, 14, port), .mac = MacOf(kLast, 14, port)};
+  };
+  UdpMedium from({AddressOf(1)}, false), member({AddressOf(2), next(1)}, GetParam()), other({next(2)}, false);
+  const Gid group{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 83, 7, 3};
+  ExpectGroupFramesAtMembersOnly(from, member, other, GroupFlow(group));
+  EXPECT_EQ(member.Receive(64, [](std::span<const uint8_t>) {}), 0u) << "once, for both addresses";
+}
+
+TEST(NeighbourMedium, CarriesFramesToTheMembersOfAGroup) {
+  NeighbourMedium from({TestMac(1)}), member({TestMac(2), TestMac(3)}), other({TestMac(4)});
+  Flow flow = GroupFlow({0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 83, 7, 3});
+  flow.version = mlx5::RoceVersion::kV1;
+  ExpectGroupFramesAtMembersOnly(from, member, other, flow);
 }
 
 TEST(NeighbourMedium, CarriesRoceV1AndMoreThanAUnixSocketQueues) {

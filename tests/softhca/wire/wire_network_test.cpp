@@ -52,8 +52,8 @@ class Drops : public Observer {
 class WireNetworkTest : public testing::Test {
  protected:
   WireNetworkTest() {
-    near.SetTransitionObserver([this](QueuePair& qp) { near_network.OnTransition(qp); });
-    far.SetTransitionObserver([this](QueuePair& qp) { far_network.OnTransition(qp); });
+    near.SetNetwork(&near_network);
+    far.SetNetwork(&far_network);
     far.SetObserver(&drops);
   }
   ~WireNetworkTest() override { far.SetObserver(nullptr); }
@@ -303,7 +303,7 @@ TEST_F(WireNetworkTest, RefusesATransitionWithoutItsMedium) {
   WireNetwork broken{{&near}, {.open_medium = []() -> std::unique_ptr<Medium> {
                        throw CommandError(mlx5::CommandStatus::kBadSystemState, "no socket");
                      }}};
-  near.SetTransitionObserver([&](QueuePair& qp) { broken.OnTransition(qp); });
+  near.SetNetwork(&broken);
   EXPECT_THROW(a.ConnectToRtr(b), CommandError);
   EXPECT_EQ(a.qp().state, QpState::kInit);
   EXPECT_THROW(near.ModifyQp(a.qpn, QpState::kRts, ToRts()), CommandError) << "it is not in RTR";
@@ -318,7 +318,7 @@ TEST_F(WireNetworkTest, RefusesATransitionIfItCannotWaitForFrames) {
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   std::deque<Bytestream> loop;
   WireNetwork blind{{&near}, {.open_medium = [&] { return std::make_unique<WireEnd>(loop, loop); }}};
-  near.SetTransitionObserver([&](QueuePair& qp) { blind.OnTransition(qp); });
+  near.SetNetwork(&blind);
   const rlimit none{0, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
   EXPECT_THROW(a.ConnectToRtr(b), CommandError);
@@ -336,7 +336,7 @@ bool OpensMedium(WireOptions options) {
     return std::make_unique<WireEnd>(loop, loop);
   };
   WireNetwork network({&hca}, options);
-  hca.SetTransitionObserver([&](QueuePair& qp) { network.OnTransition(qp); });
+  hca.SetNetwork(&network);
   const uint32_t pd = hca.AllocPd();
   QpUser a(hca, pd), b(hca, pd);
   a.Connect(b);
@@ -351,7 +351,7 @@ TEST(WireNetwork, UsesTheFirstGidForAPathToALid) {
   Hca hca(device);
   std::deque<Bytestream> loop;
   WireNetwork network({&hca}, {.open_medium = [&] { return std::make_unique<WireEnd>(loop, loop); }});
-  hca.SetTransitionObserver([&](QueuePair& qp) { network.OnTransition(qp); });
+  hca.SetNetwork(&network);
   const uint32_t pd = hca.AllocPd();
   QpUser a(hca, pd, {.service = mlx5::ServiceType::kUc}), b(hca, pd, {.service = mlx5::ServiceType::kUc});
   Region memory(hca, pd, 16);

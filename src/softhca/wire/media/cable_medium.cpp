@@ -62,6 +62,7 @@ void CableMedium::Put(std::span<const uint8_t> frame) const {
 void CableMedium::Send(std::span<const uint8_t> bytes) {
   const std::optional<Frame> frame = ParseFrame(bytes);
   if (!frame) return;
+  if (IsMulticast(frame->flow.destination)) return Put(bytes);
   if (waiting_.size() == kMaxWaiting) {
     waiting_.pop_front();
     Lose("its Ethernet address is unknown");

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <span>
 
 #include "wire/frame.hpp"
@@ -23,16 +24,34 @@ struct UnixAddress {
   const sockaddr* any() const { return reinterpret_cast<const sockaddr*>(&address); }
 };
 
-/// Returns the abstract socket name for a MAC: not a file, visible in the whole network namespace, and freed
-/// when its process ends.
-UnixAddress SocketName(const Mac& mac) {
+std::string ToText(const Mac& mac) {
   char text[sizeof "00:00:00:00:00:00"];
   std::snprintf(text, sizeof text, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4],
                 mac[5]);
-  UnixAddress name;
-  const size_t length = OwnName(text).copy(name.address.sun_path + 1, sizeof name.address.sun_path - 1);
-  name.bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
-  return name;
+  return text;
+}
+
+/// Returns the part of a name that all members of a group share.
+std::string GroupName(const Gid& group) { return OwnName("group/" + ToString(group) + "/"); }
+
+/// Returns the address of an abstract socket: not a file, visible in the whole network namespace, and freed
+/// when its process ends.
+UnixAddress AddressOf(const std::string& name) {
+  UnixAddress address;
+  const size_t length = name.copy(address.address.sun_path + 1, sizeof address.address.sun_path - 1);
+  address.bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+  return address;
+}
+
+/// Opens a socket that receives frames for `name`, with their sender's user.
+Descriptor Receiver(const std::string& name) {
+  const UnixAddress address = AddressOf(name);
+  Descriptor socket = OpenSocket(AF_UNIX, SOCK_DGRAM, 0);
+  constexpr int kOn = 1;
+  setsockopt(socket.get(), SOL_SOCKET, SO_PASSCRED, &kOn, sizeof kOn);
+  if (bind(socket.get(), address.any(), address.bytes) != 0)
+    RefuseSocket("cannot take the name " + name, "another process uses the port's address");
+  return socket;
 }
 
 /// Receives a datagram.
@@ -61,39 +80,48 @@ ssize_t ReceiveFrom(int socket, std::span<uint8_t> buffer, bool& own) {
 }  // namespace
 
 NeighbourMedium::NeighbourMedium(const std::vector<Mac>& own) : buffer_(kMaxFrameBytes) {
-  for (const Mac& mac : own) {
-    const UnixAddress name = SocketName(mac);
-    sockets_.push_back(OpenSocket(AF_UNIX, SOCK_DGRAM, 0));
-    constexpr int kOn = 1;
-    setsockopt(sockets_.back().get(), SOL_SOCKET, SO_PASSCRED, &kOn, sizeof kOn);
-    if (bind(sockets_.back().get(), name.any(), name.bytes) != 0) {
-      RefuseSocket(std::string("cannot take the name ") + (name.address.sun_path + 1),
-                   "another process uses the port's address");
-    }
+  for (const Mac& mac : own) sockets_.push_back(Receiver(OwnName(ToText(mac))));
+  if (!own.empty()) own_ = ToText(own.front());
+}
+
+void NeighbourMedium::SetGroups(const std::set<Gid>& groups) {
+  std::erase_if(groups_, [&](const auto& entry) { return !groups.contains(entry.first); });
+  for (const Gid& group : groups) {
+    if (!groups_.contains(group)) groups_.emplace(group, Receiver(GroupName(group) + own_));
   }
 }
 
 /// @return  false if the receiver has no room now
-bool NeighbourMedium::TrySend(std::span<const uint8_t> frame) const {
-  const UnixAddress name = SocketName(DestinationMac(frame));
-  const ssize_t sent = sendto(sockets_.front().get(), frame.data(), frame.size(), 0, name.any(), name.bytes);
+bool NeighbourMedium::TrySend(const std::string& name, std::span<const uint8_t> frame) const {
+  const UnixAddress address = AddressOf(name);
+  const ssize_t sent =
+      sendto(sockets_.front().get(), frame.data(), frame.size(), 0, address.any(), address.bytes);
   if (sent >= 0) return true;
   if (errno == EAGAIN) return false;
   Lose("no process has its destination address");
   return true;
 }
 
-void NeighbourMedium::Send(std::span<const uint8_t> frame) {
-  const Mac receiver = DestinationMac(frame);
-  if (!waiting_.contains(receiver) && TrySend(frame)) return;
-  auto& queue = waiting_[receiver];
+void NeighbourMedium::Send(std::span<const uint8_t> bytes) {
+  if (!IsGroupFrame(bytes)) return SendTo(OwnName(ToText(DestinationMac(bytes))), bytes);
+  const std::optional<Frame> frame = ParseFrame(bytes);
+  if (!frame) return;
+  const std::string group = GroupName(frame->flow.destination);
+  for (const TakenName& member : ListNames(group)) {
+    if (member.rest != own_) SendTo(group + member.rest, bytes);
+  }
+}
+
+void NeighbourMedium::SendTo(const std::string& name, std::span<const uint8_t> frame) {
+  if (!waiting_.contains(name) && TrySend(name, frame)) return;
+  auto& queue = waiting_[name];
   if (queue.size() == kMaxWaiting) return Lose("the receiver's queue is full");
   queue.emplace_back(frame.begin(), frame.end());
 }
 
 void NeighbourMedium::Flush() {
-  for (auto& [receiver, queue] : waiting_) {
-    while (!queue.empty() && TrySend(queue.front())) queue.pop_front();
+  for (auto& [name, queue] : waiting_) {
+    while (!queue.empty() && TrySend(name, queue.front())) queue.pop_front();
   }
   std::erase_if(waiting_, [](const auto& entry) { return entry.second.empty(); });
 }
@@ -101,6 +129,7 @@ void NeighbourMedium::Flush() {
 size_t NeighbourMedium::Receive(size_t most, const FrameSink& sink) {
   size_t count = 0;
   for (const Descriptor& socket : sockets_) count += ReceiveAt(socket, most, sink);
+  for (const auto& [group, socket] : groups_) count += ReceiveAt(socket, most, sink);
   return count;
 }
 
@@ -121,6 +150,7 @@ size_t NeighbourMedium::ReceiveAt(const Descriptor& socket, size_t most, const F
 
 void NeighbourMedium::AddDescriptors(std::vector<int>& descriptors) const {
   for (const Descriptor& socket : sockets_) descriptors.push_back(socket.get());
+  for (const auto& [group, socket] : groups_) descriptors.push_back(socket.get());
 }
 
 }  // namespace softhca

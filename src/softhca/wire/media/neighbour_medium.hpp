@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "wire/media/socket.hpp"
@@ -13,6 +14,8 @@ namespace softhca {
 ///
 /// Used for frames that no UDP socket of the host can carry: RoCE v1, and addresses that no interface has. A
 /// process that receives nothing, for example because it is stopped, delays only frames to itself.
+///
+/// The members of a multicast group take names that begin with the group's; its frames go to each of them.
 class NeighbourMedium : public Medium {
  public:
   /// @errors  CommandError: another process uses one of the addresses
@@ -21,6 +24,7 @@ class NeighbourMedium : public Medium {
   void Send(std::span<const uint8_t> frame) override;
   void Flush() override;
   size_t Receive(size_t most, const FrameSink& sink) override;
+  void SetGroups(const std::set<Gid>& groups) override;
   void AddDescriptors(std::vector<int>& descriptors) const override;
   bool HasUnsent() const override { return !waiting_.empty(); }
 
@@ -29,11 +33,15 @@ class NeighbourMedium : public Medium {
   /// socket's buffer holds.
   static constexpr size_t kMaxWaiting = 2048;
 
-  bool TrySend(std::span<const uint8_t> frame) const;
+  void SendTo(const std::string& name, std::span<const uint8_t> frame);
+  bool TrySend(const std::string& name, std::span<const uint8_t> frame) const;
   size_t ReceiveAt(const Descriptor& socket, size_t most, const FrameSink& sink);
 
+  std::string own_;  ///< how this process is called among the members of a group
   std::vector<Descriptor> sockets_;
-  std::map<Mac, std::deque<std::vector<uint8_t>>> waiting_;  ///< queued frames by receiver; no queue is empty
+  std::map<Gid, Descriptor> groups_;
+  std::map<std::string, std::deque<std::vector<uint8_t>>>
+      waiting_;  ///< queued frames by the receiver's name; no queue is empty
   std::vector<uint8_t> buffer_;
 };
 

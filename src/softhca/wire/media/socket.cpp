@@ -89,6 +89,8 @@ uint16_t EtherType(std::span<const uint8_t> frame) {
   return frame.size() < kEthernetHeaderBytes ? 0 : static_cast<uint16_t>(frame[12] << 8 | frame[13]);
 }
 
+bool IsGroupFrame(std::span<const uint8_t> frame) { return !frame.empty() && (frame[0] & 1) != 0; }
+
 bool IsLinkLocal(const Gid& gid) { return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80; }
 
 }  // namespace softhca

@@ -45,6 +45,8 @@ Descriptor OpenSocket(int family, int type, int protocol);
 // Fields of the Ethernet header at the start of a frame.
 Mac DestinationMac(std::span<const uint8_t> frame);
 uint16_t EtherType(std::span<const uint8_t> frame);
+/// Returns whether a frame is for a multicast group.
+bool IsGroupFrame(std::span<const uint8_t> frame);
 
 inline constexpr uint16_t kEtherTypeIpv4 = 0x0800;
 inline constexpr uint16_t kEtherTypeArp = 0x0806;

@@ -5,9 +5,18 @@
 namespace softhca {
 
 void SwitchMedium::Send(std::span<const uint8_t> frame) {
-  const auto branch = std::find_if(branches_.begin(), branches_.end(),
-                                   [&](const Branch& candidate) { return candidate.takes(frame); });
-  branch != branches_.end() ? branch->medium->Send(frame) : Lose("nothing carries such frames");
+  bool taken = false;
+  for (const Branch& branch : branches_) {
+    if (!branch.takes(frame)) continue;
+    branch.medium->Send(frame);
+    taken = true;
+    if (!branch.copies) break;
+  }
+  if (!taken) Lose("nothing carries such frames");
+}
+
+void SwitchMedium::SetGroups(const std::set<Gid>& groups) {
+  for (const Branch& branch : branches_) branch.medium->SetGroups(groups);
 }
 
 void SwitchMedium::ReportLosses(const LossSink& sink) {

@@ -42,8 +42,23 @@ Descriptor OpenAt(const UdpAddress& address, uint16_t port) {
     Set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, kOn);
     Set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, kOn);
     Set(fd, IPPROTO_UDP, UDP_NO_CHECK6_TX, kOn);
+    Set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, static_cast<int>(address.scope));
   }
+  if (IsMulticast(address.gid)) Set(fd, SOL_SOCKET, SO_REUSEADDR, kOn);  // each process is a member
   return bind(fd, &at.any, at.bytes) == 0 ? std::move(socket) : Descriptor();
+}
+
+/// Makes a socket receive the packets to a group that arrive at the interface of an own address.
+bool Join(int fd, const Gid& group, const UdpAddress& via) {
+  const SocketAddress to = ToSocketAddress(group, 0), own = ToSocketAddress(via.gid, 0);
+  if (IsIpv4(group)) {
+    Set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+    const ip_mreqn member{.imr_multiaddr = to.v4.sin_addr, .imr_address = own.v4.sin_addr, .imr_ifindex = 0};
+    return setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &member, sizeof member) == 0;
+  }
+  Set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
+  const ipv6_mreq member{.ipv6mr_multiaddr = to.v6.sin6_addr, .ipv6mr_interface = via.scope};
+  return setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &member, sizeof member) == 0;
 }
 
 /// Makes a socket accept only packets that pass a classic BPF filter.
@@ -139,20 +154,44 @@ struct UdpMedium::Batch {
 };
 
 UdpMedium::UdpMedium(const std::vector<UdpAddress>& addresses, bool raw)
-    : outgoing_(std::make_unique<Batch>()), incoming_(std::make_unique<Batch>()) {
-  for (const UdpAddress& address : addresses) {
-    Descriptor socket = OpenAt(address, kRoceUdpPort);
-    if (!socket) {
-      RefuseSocket("cannot use UDP port 4791 of " + ToString(address.gid),
-                   "another process may use the address; give each process its own, or stop that one");
+    : raw_(raw), outgoing_(std::make_unique<Batch>()), incoming_(std::make_unique<Batch>()) {
+  for (const UdpAddress& address : addresses) receivers_.push_back(OpenReceiver(address, raw));
+}
+
+UdpMedium::Receiver UdpMedium::OpenReceiver(const UdpAddress& address, bool raw) {
+  Descriptor socket = OpenAt(address, kRoceUdpPort);
+  if (!socket) {
+    RefuseSocket("cannot use UDP port 4791 of " + ToString(address.gid),
+                 "another process may use the address; give each process its own, or stop that one");
+  }
+  Descriptor raw_socket;
+  if (raw && IsIpv4(address.gid)) {
+    raw_socket = OpenRawAt(address);
+    Filter(socket.get(), std::to_array<sock_filter>({BPF_STMT(BPF_RET | BPF_K, 0)}));
+  }
+  Receiver receiver{address, std::move(socket), std::move(raw_socket)};
+  Set(receiver.descriptor(), SOL_SOCKET, SO_RXQ_OVFL, kOn);
+  return receiver;
+}
+
+/// Opens a receiver of the frames to a group that arrive at the interface of an own address.
+UdpMedium::Receiver UdpMedium::OpenGroup(const Gid& group, const UdpAddress& via, bool raw) {
+  Receiver receiver = OpenReceiver({.gid = group, .mac = GuessMac(group), .scope = via.scope}, raw);
+  if (!Join(receiver.descriptor(), group, via)) {
+    RefuseSocket("cannot join the multicast group " + ToString(group),
+                 "see that " + ToString(via.gid) + " is an address of this host");
+  }
+  return receiver;
+}
+
+void UdpMedium::SetGroups(const std::set<Gid>& groups) {
+  std::erase_if(groups_, [&](const auto& entry) { return !groups.contains(entry.first.first); });
+  for (const Gid& group : groups) {
+    for (const Receiver& own : receivers_) {
+      const std::pair key{group, own.address.scope};
+      if (IsIpv4(own.address.gid) == IsIpv4(group) && !groups_.contains(key))
+        groups_.emplace(key, OpenGroup(group, own.address, raw_));
     }
-    Descriptor raw_socket;
-    if (raw && IsIpv4(address.gid)) {
-      raw_socket = OpenRawAt(address);
-      Filter(socket.get(), std::to_array<sock_filter>({BPF_STMT(BPF_RET | BPF_K, 0)}));
-    }
-    receivers_.push_back({address, std::move(socket), std::move(raw_socket)});
-    Set(receivers_.back().descriptor(), SOL_SOCKET, SO_RXQ_OVFL, kOn);
   }
 }
 
@@ -221,6 +260,12 @@ void UdpMedium::Flush() {
 size_t UdpMedium::Receive(size_t most, const FrameSink& sink) {
   size_t count = 0;
   for (Receiver& receiver : receivers_) count += ReceiveAt(receiver, most, sink);
+  // The kernel returns what this process has sent to a group.
+  for (auto& [key, receiver] : groups_) {
+    count += ReceiveAt(receiver, most, [&](std::span<const uint8_t> frame) {
+      if (Find(ParseFrame(frame)->flow.source) == nullptr) sink(frame);
+    });
+  }
   return count;
 }
 
@@ -258,6 +303,7 @@ size_t UdpMedium::ReceiveAt(Receiver& receiver, size_t most, const FrameSink& si
 
 void UdpMedium::AddDescriptors(std::vector<int>& descriptors) const {
   for (const Receiver& receiver : receivers_) descriptors.push_back(receiver.descriptor());
+  for (const auto& [key, receiver] : groups_) descriptors.push_back(receiver.descriptor());
 }
 
 }  // namespace softhca

@@ -40,6 +40,7 @@ class UdpMedium : public Medium {
   void Send(std::span<const uint8_t> frame) override;
   void Flush() override;
   size_t Receive(size_t most, const FrameSink& sink) override;
+  void SetGroups(const std::set<Gid>& groups) override;
   void AddDescriptors(std::vector<int>& descriptors) const override;
 
  private:
@@ -57,12 +58,17 @@ class UdpMedium : public Medium {
     uint16_t port = kRoceUdpPort;  ///< requested port, or the standard port if that is taken
   };
 
+  static Receiver OpenReceiver(const UdpAddress& address, bool raw);
+  static Receiver OpenGroup(const Gid& group, const UdpAddress& via, bool raw);
   const Receiver* Find(const Gid& source) const;
   const Sender& SenderOf(const Receiver& receiver, uint16_t port);
   std::span<const uint8_t> Rebuild(Receiver& receiver, size_t slot);
   size_t ReceiveAt(Receiver& receiver, size_t most, const FrameSink& sink);
 
+  bool raw_;
   std::vector<Receiver> receivers_;
+  /// Receivers of multicast groups, by group and interface.
+  std::map<std::pair<Gid, uint32_t>, Receiver> groups_;
   std::map<std::pair<Gid, uint16_t>, Sender> senders_;
   std::vector<Descriptor> source_sockets_;
   std::unique_ptr<Batch> outgoing_, incoming_;
