@@ -176,6 +176,12 @@ def check_status(output, _):
         raise Failure("the line with status 0 is missing")
 
 
+def check_success(output, _):
+    """Checks that the program reports success."""
+    if not re.search(r"^success$", output, re.M):
+        raise Failure("the line with success is missing")
+
+
 def check_nothing(_output, _rows):
     pass
 
@@ -195,6 +201,7 @@ CHECKS = {
     "qperf": (check_nothing, check_qperf),
     "rstream": (check_nothing, check_rstream),
     "iperf": (check_iperf, check_iperf),
+    "success": (check_success, check_success),
 }
 
 

@@ -102,6 +102,7 @@ inline constexpr Field<uint32_t> kLogMaxMcg{{"cmd_hca_cap.log_max_mcg", 792, 8}}
 inline constexpr Field<bool> kPciRelaxedOrderedRead{{"cmd_hca_cap.pci_relaxed_ordered_read", 810, 1}};
 inline constexpr Field<uint32_t> kLogMaxPd{{"cmd_hca_cap.log_max_pd", 811, 5}};
 inline constexpr Field<bool> kDpOrderingOooAllRc{{"cmd_hca_cap.dp_ordering_ooo_all_rc", 820, 1}};
+inline constexpr Field<uint32_t> kLogMaxXrcd{{"cmd_hca_cap.log_max_xrcd", 827, 5}};
 inline constexpr Field<uint32_t> kLogMaxRq{{"cmd_hca_cap.log_max_rq", 867, 5}};
 inline constexpr Field<uint32_t> kLogMaxSq{{"cmd_hca_cap.log_max_sq", 875, 5}};
 inline constexpr Field<bool> kBasicCyclicRcvWqe{{"cmd_hca_cap.basic_cyclic_rcv_wqe", 896, 1}};

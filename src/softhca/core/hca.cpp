@@ -84,7 +84,9 @@ void Hca::DeallocPd(uint32_t pdn) {
   if (mkeys_.UsesPd(pdn)) ThrowInUse("protection domain", pdn, "memory region");
   const auto belongs = [&](const auto& object) { return object.config.pdn == pdn; };
   if (Any(srqs_, belongs)) ThrowInUse("protection domain", pdn, "shared receive queue");
-  if (Any(qps_, belongs)) ThrowInUse("protection domain", pdn, "queue pair");
+  // An XRC target has the domain of a shared receive queue.
+  if (Any(qps_, [&](const QueuePair& qp) { return qp.config.xrc != XrcRole::kTarget && belongs(qp); }))
+    ThrowInUse("protection domain", pdn, "queue pair");
   pds_.erase(pdn);
 }
 
@@ -192,6 +194,8 @@ void Hca::DestroyCq(uint32_t cqn) {
           [&](const QueuePair& qp) { return qp.config.cqn_send == cqn || qp.config.cqn_receive == cqn; })) {
     ThrowInUse("completion queue", cqn, "queue pair");
   }
+  if (Any(srqs_, [&](const SharedReceiveQueue& srq) { return srq.config.cqn == cqn; }))
+    ThrowInUse("completion queue", cqn, "shared receive queue");
   WaitForDevices();  // the program may use the memory for something else next
   cqs_.erase(cqn);
 }
@@ -206,8 +210,37 @@ void SharedReceiveQueue::CheckLimit() {
   if (config.on_limit) config.on_limit();
 }
 
+uint32_t Hca::FindXrcd(const XrcdFile& file) const {
+  const auto found = std::find_if(xrcds_.begin(), xrcds_.end(),
+                                  [&](const auto& entry) { return entry.second.file == file; });
+  return found == xrcds_.end() ? 0 : found->first;
+}
+
+uint32_t Hca::OpenXrcd(const std::optional<XrcdFile>& file) {
+  if (const uint32_t xrcd = file ? FindXrcd(*file) : 0; xrcd != 0) {
+    ++xrcds_.at(xrcd).opened;
+    return xrcd;
+  }
+  xrcds_.emplace(NextNumber(last_xrcd_, xrcds_), Xrcd{file});
+  return last_xrcd_;
+}
+
+void Hca::CloseXrcd(uint32_t xrcd) {
+  const auto found = xrcds_.find(xrcd);
+  if (found == xrcds_.end()) ThrowNotFound("XRC domain", xrcd);
+  if (found->second.opened > 1) {
+    --found->second.opened;
+    return;
+  }
+  const auto uses = [&](const auto& object) { return object.config.xrcd == xrcd; };
+  if (Any(srqs_, uses)) ThrowInUse("XRC domain", xrcd, "shared receive queue");
+  if (Any(qps_, uses)) ThrowInUse("XRC domain", xrcd, "queue pair");
+  xrcds_.erase(found);
+}
+
 uint32_t Hca::CreateSrq(SrqConfig config) {
   CheckPd(config.pdn);
+  if (config.xrcd != 0) CheckCq(config.cqn);
   CheckReceive(config.queue);
   ReceiveQueue queue(config.queue);
   srqs_.emplace(NextNumber(last_srqn_, srqs_),
@@ -221,6 +254,13 @@ void Hca::DestroySrq(uint32_t srqn) {
   if (Any(qps_, [&](const QueuePair& qp) { return qp.config.srqn == srqn; })) {
     ThrowInUse("shared receive queue", srqn, "queue pair");
   }
+  for (auto& [qpn, qp] : qps_) {  // XRC targets
+    if (qp->srq != FindSrq(srqn)) continue;
+    qp->srq = nullptr;
+    qp->receives = &qp->own_receives;
+    qp->receive_cq = nullptr;
+    qp->open_receive.reset();
+  }
   srqs_.erase(srqn);
 }
 
@@ -232,7 +272,7 @@ void Hca::SetSrqLimit(uint32_t srqn, uint32_t limit) {
 }
 
 uint32_t Hca::CreateQp(QpConfig config) {
-  CheckPd(config.pdn);
+  if (config.xrc != XrcRole::kTarget) CheckPd(config.pdn);
   const bool target = config.service == mlx5::ServiceType::kDct;
   if (!target) CheckUar(config.uar_page);
   const bool receives = config.srqn != 0 || config.receive.depth != 0;

@@ -33,6 +33,10 @@ struct Umem {
 
 struct SrqConfig {
   uint32_t pdn = 0;
+  // For XRC.
+  uint32_t xrcd = 0;        ///< domain of the targets that may use it; 0: none
+  uint32_t cqn = 0;         ///< queue for its completions
+  uint32_t user_index = 0;  ///< in its completions
   ReceiveQueueConfig queue{};
   std::function<void()> on_limit{};  ///< called when fewer receives are posted than the limit
 };
@@ -47,6 +51,9 @@ struct SharedReceiveQueue {
 };
 
 class Network;
+
+/// Device and inode of the file that an XRC domain is shared by.
+using XrcdFile = std::pair<uint64_t, uint64_t>;
 
 /// Number of objects of each kind.
 struct ObjectCounts {
@@ -100,6 +107,12 @@ class Hca {
   void ResizeCq(uint32_t cqn, uint8_t* ring, uint32_t log_depth, uint32_t cqe_bytes);
   void DestroyCq(uint32_t cqn);
 
+  /// Opens an XRC domain: the one that is open with the same file, or a new one.
+  uint32_t OpenXrcd(const std::optional<XrcdFile>& file);
+  bool HasXrcd(const XrcdFile& file) const { return FindXrcd(file) != 0; }
+  /// Closes an XRC domain once; the last time destroys it.
+  void CloseXrcd(uint32_t xrcd);
+
   uint32_t CreateSrq(SrqConfig config);
   void DestroySrq(uint32_t srqn);
   void SetSrqLimit(uint32_t srqn, uint32_t limit);
@@ -148,6 +161,7 @@ class Hca {
   void CheckUar(uint32_t uar) const;
   void CheckCq(uint32_t cqn) const;
   bool UsesUmem(uint32_t umem) const;
+  uint32_t FindXrcd(const XrcdFile& file) const;
 
   DeviceConfig config_;
   Observer* observer_ = nullptr;
@@ -158,10 +172,16 @@ class Hca {
   std::set<uint32_t> pds_;
   std::map<uint32_t, uint8_t*> uars_;
   std::map<uint32_t, Umem> umems_;
+  struct Xrcd {
+    std::optional<XrcdFile> file;
+    uint32_t opened = 1;  ///< times that it is open
+  };
+  std::map<uint32_t, Xrcd> xrcds_;
   std::map<uint32_t, std::unique_ptr<CompletionQueue>> cqs_;
   std::map<uint32_t, std::unique_ptr<SharedReceiveQueue>> srqs_;
   std::map<uint32_t, std::unique_ptr<QueuePair>> qps_;
-  uint32_t last_pdn_ = 0, last_uar_ = 0, last_umem_ = 0, last_cqn_ = 0x40, last_srqn_ = 0, last_qpn_ = 0x100;
+  uint32_t last_pdn_ = 0, last_uar_ = 0, last_umem_ = 0, last_cqn_ = 0x40, last_srqn_ = 0, last_qpn_ = 0x100,
+           last_xrcd_ = 0;
 };
 
 }  // namespace softhca

@@ -10,6 +10,7 @@ namespace softhca::limits {
 inline constexpr uint32_t kLogQps = 18;
 inline constexpr uint32_t kLogCqs = 24;
 inline constexpr uint32_t kLogSrqs = 23;
+inline constexpr uint32_t kLogXrcds = 24;
 inline constexpr uint32_t kLogMkeys = 24;
 inline constexpr uint32_t kLogGroups = 21;  ///< multicast groups
 inline constexpr uint32_t kGroupQps = 240;  ///< queue pairs of a multicast group

@@ -45,6 +45,7 @@ struct Request {
   bool solicited = false;
   AtomicOperands atomic;
   Destination destination;  ///< for services that IsAddressedByEntry() names
+  uint32_t srqn = 0;        ///< for XRC: shared receive queue to use
 
   /// Returns whether the peer sends data back: reads and atomics.
   bool fetches() const { return opcode == mlx5::WqeOpcode::kRdmaRead || atomic.bytes != 0; }

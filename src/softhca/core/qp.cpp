@@ -33,12 +33,14 @@ bool IsTransition(QpState from, QpState to) {
 /// Returns the first attribute that a transition requires and `change` lacks; null if none.
 ///
 /// @source  IBTA 1.4, table 92; for DC Linux v6.1, drivers/infiniband/hw/mlx5/qp.c, modify_dci_qp_is_ok() and
-///          mlx5_ib_modify_dct()
+///          mlx5_ib_modify_dct(); for XRC core/verbs.c there, qp_state_table
 const char* MissingAttribute(const QueuePair& qp, QpState to, const QpChange& change) {
   const ServiceType service = qp.config.service;
   const bool reliable = IsReliable(service);
   const bool datagram = service == ServiceType::kUd, target = service == ServiceType::kDct;
   const bool connected = !IsAddressedByEntry(service) && !target;
+  const bool responds = service == ServiceType::kRc && qp.config.xrc != XrcRole::kInitiator;
+  const bool requests = reliable && qp.config.xrc != XrcRole::kTarget;
   if (qp.state == QpState::kReset && to == QpState::kInit) {
     if (!change.port) return "port";
     if (!change.pkey_index) return "pkey_index";
@@ -49,14 +51,14 @@ const char* MissingAttribute(const QueuePair& qp, QpState to, const QpChange& ch
     if (!datagram && !change.mtu) return "path MTU";
     if (connected && !change.remote_qpn) return "remote qpn";
     if (connected && !change.receive_psn) return "receive PSN";
-    if (service == ServiceType::kRc && !change.max_reads_in) return "responder resources";
-    if ((service == ServiceType::kRc || target) && !change.min_rnr_timer) return "minimum RNR timer";
+    if (responds && !change.max_reads_in) return "responder resources";
+    if ((responds || target) && !change.min_rnr_timer) return "minimum RNR timer";
   } else if (qp.state == QpState::kRtr && to == QpState::kRts) {
     if (reliable && !change.ack_timeout) return "acknowledge timeout";
-    if (reliable && !change.retry_count) return "retry count";
-    if (reliable && !change.rnr_retry) return "RNR retry count";
+    if (requests && !change.retry_count) return "retry count";
+    if (requests && !change.rnr_retry) return "RNR retry count";
     if (!change.send_psn) return "send PSN";
-    if (reliable && !change.max_reads_out) return "initiator depth";
+    if (requests && !change.max_reads_out) return "initiator depth";
   }
   return nullptr;
 }

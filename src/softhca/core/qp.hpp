@@ -46,8 +46,17 @@ constexpr bool IsAddressedByEntry(mlx5::ServiceType service) {
   return service == mlx5::ServiceType::kUd || service == mlx5::ServiceType::kDci;
 }
 
+/// A queue pair's part in XRC. Everything else is as with RC, which is its service.
+enum class XrcRole : uint8_t {
+  kNone,
+  kInitiator,  ///< its requests name a shared receive queue; it gets none
+  kTarget,     ///< receives into the queue that a request names, and sends none
+};
+
 struct QpConfig {
   mlx5::ServiceType service = mlx5::ServiceType::kRc;
+  XrcRole xrc = XrcRole::kNone;
+  uint32_t xrcd = 0;  ///< XRC domain of a target, whose protection domain is that of its latest queue
   uint32_t pdn = 0;
   uint32_t uar_page = 0;
   uint32_t user_index = 0;
@@ -135,7 +144,7 @@ struct QueuePair {
   PostedRing sends;
   ReceiveQueue own_receives{{}};
   ReceiveQueue* receives = nullptr;   ///< own_receives or the shared queue's receives
-  SharedReceiveQueue* srq = nullptr;  ///< null: none
+  SharedReceiveQueue* srq = nullptr;  ///< null: none. An XRC target's changes, see Serve()
 
   /// Receive taken for the message that is arriving.
   std::optional<ReceiveWqe> open_receive;

@@ -25,6 +25,18 @@ bool Close(QueuePair& target, Completion completion) {
 
 }  // namespace
 
+bool Serve(QueuePair& target, uint32_t srqn) {
+  if (target.config.xrc != XrcRole::kTarget || target.open_receive) return true;
+  SharedReceiveQueue* const srq = target.hca->FindSrq(srqn);
+  if (srq == nullptr || srq->config.xrcd != target.config.xrcd) return false;
+  target.srq = srq;
+  target.receives = &srq->queue;
+  target.receive_cq = target.hca->FindCq(srq->config.cqn);
+  target.config.pdn = srq->config.pdn;
+  target.config.user_index = srq->config.user_index;
+  return true;
+}
+
 std::optional<Response> RefuseWithoutReceive(const QueuePair& target) {
   if (target.open_receive) return std::nullopt;
   const uint32_t available = target.receives->Available();

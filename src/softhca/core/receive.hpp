@@ -14,6 +14,13 @@
 /// packet to its last.
 namespace softhca {
 
+/// Makes an XRC target receive into the shared queue that a request names, and check keys in that queue's
+/// protection domain. Other queue pairs have one queue for good.
+///
+/// @return  false if the target's XRC domain has no such queue
+/// @source  IBTA 1.4, annex A14
+bool Serve(QueuePair& target, uint32_t srqn);
+
 /// Returns how to refuse a message that needs a receive; nothing if one is available.
 std::optional<Response> RefuseWithoutReceive(const QueuePair& target);
 

@@ -91,6 +91,7 @@ Response Execute(QueuePair& target, const Request& request, mlx5::Mtu mtu) {
   if (mtu != own && request.bytes > MtuBytes(std::min(mtu, own))) {
     return Rejected(Syndrome::kRemoteInvalidRequest);
   }
+  if (!Serve(target, request.srqn)) return Rejected(Syndrome::kRemoteInvalidRequest);
   switch (request.opcode) {
     case WqeOpcode::kSend:
     case WqeOpcode::kSendImm:
@@ -125,8 +126,8 @@ Response Respond(QueuePair& target, const Origin& origin, const Request& request
 RemoteMemory FindRemoteMemory(const QueuePair& target, const RemoteRange& range, Access access) {
   if ((target.attributes.access & access) == 0) return {.refusal = Syndrome::kRemoteInvalidRequest};
   if (range.bytes == 0) return {};
-  const Bytes memory = target.hca->mkeys().Translate(range.rkey, target.config.pdn, range.address,
-                                                     range.bytes, access, target.qpn);
+  const Bytes memory = target.hca->mkeys().Translate(range.rkey, range.pdn.value_or(target.config.pdn),
+                                                     range.address, range.bytes, access, target.qpn);
   if (memory.data() == nullptr) return {.refusal = Syndrome::kRemoteAccess};
   return {.bytes = memory};
 }

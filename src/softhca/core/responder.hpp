@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "core/link.hpp"
 #include "core/mkey.hpp"
@@ -34,6 +35,7 @@ struct RemoteRange {
   uint64_t address = 0;
   uint32_t rkey = 0;
   uint64_t bytes = 0;  ///< 0: no memory, and the key is not checked
+  std::optional<uint32_t> pdn{};  ///< default: the queue pair's protection domain
 };
 
 /// Finds the memory for a peer's request.

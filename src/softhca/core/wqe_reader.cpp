@@ -12,6 +12,14 @@ namespace {
 using mlx5::Syndrome;
 using mlx5::WqeOpcode;
 
+/// The shared receive queue of an XRC request; it follows the control segment.
+///
+/// @source  rdma-core v44, providers/mlx5/wqe.h, mlx5_wqe_xrc_seg
+struct XrcSegment {
+  mlx5::Be32 srqn;
+  uint8_t reserved[12];
+};
+
 bool IsLocal(WqeOpcode opcode) {
   return opcode == WqeOpcode::kNop || opcode == WqeOpcode::kWait || opcode == WqeOpcode::kDump ||
          opcode == WqeOpcode::kUmr;
@@ -130,6 +138,11 @@ Syndrome SendWqe::Decode(const QueuePair& qp) {
   if (IsAddressedByEntry(qp.config.service) && !local() && !DecodeDestination(qp)) {
     return Syndrome::kLocalQpOperation;
   }
+  if (qp.config.xrc == XrcRole::kInitiator && !local()) {
+    XrcSegment segment;
+    if (!Next(segment)) return Syndrome::kLocalQpOperation;
+    request_.srqn = mlx5::FromBe(segment.srqn) & 0xffffff;
+  }
   if (HasRemoteAddress(request_.opcode)) {
     mlx5::RemoteAddressSegment remote;
     if (!Next(remote)) return Syndrome::kLocalQpOperation;
@@ -138,6 +151,8 @@ Syndrome SendWqe::Decode(const QueuePair& qp) {
   }
   if (IsAtomic(request_.opcode)) {
     if (!qp.hca->config().atomics || !DecodeAtomic(opmod)) return Syndrome::kLocalQpOperation;
+    const bool plain = request_.opcode == WqeOpcode::kAtomicCs || request_.opcode == WqeOpcode::kAtomicFa;
+    if (qp.config.xrc != XrcRole::kNone && !plain) return Syndrome::kLocalQpOperation;
   }
   return DecodeData(qp);
 }

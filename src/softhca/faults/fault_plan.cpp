@@ -14,7 +14,7 @@ constexpr uint64_t kReorderLimitNs = 1'000'000;
 
 std::optional<uint8_t> FindOpcode(const std::string& name) {
   for (const PacketService service : {PacketService::kRc, PacketService::kUc, PacketService::kUd,
-                                      PacketService::kVendor, PacketService::kDc}) {
+                                      PacketService::kXrc, PacketService::kVendor, PacketService::kDc}) {
     for (uint8_t op = 0; op < 32; ++op) {
       if (name == ToString(service, static_cast<PacketOp>(op)))
         return static_cast<uint8_t>(static_cast<uint8_t>(service) << 5 | op);

@@ -32,6 +32,7 @@ void FillTransport(const DeviceConfig& config, Words page) {
   SetField(page, kNumPorts, static_cast<uint32_t>(config.ports.size()));
   SetField(page, kNativePortNum, 1);
   SetField(page, kRc, true);
+  SetField(page, kXrc, true);
   SetField(page, kRoce, ethernet);
   SetField(page, kAtomic, config.atomics);
   SetField(page, kCd, config.wait);
@@ -69,6 +70,7 @@ void FillQueues(const DeviceConfig& config, Words page) {
   SetField(page, kImaicl, true);  // send with invalidate
   SetField(page, kDumpFillMkey, true);
   SetField(page, kLogMaxPd, limits::kLogPds);
+  SetField(page, kLogMaxXrcd, limits::kLogXrcds);
   SetField(page, kLogMaxMcg, limits::kLogGroups);
   SetField(page, kMaxQpMcg, limits::kGroupQps);
   SetField(page, kMaxWqeSzSq, limits::kSendWqeBytes);
@@ -146,7 +148,7 @@ ib_uverbs_query_device_resp DeviceAttributes(const DeviceConfig& config) {
   attributes.max_qp_wr = 1u << limits::kLogQueueDepth;
   attributes.device_cap_flags = IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
                                 IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
-                                IBV_DEVICE_MEM_MGT_EXTENSIONS;
+                                IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC;
   attributes.max_sge = limits::kSegments;
   attributes.max_sge_rd = limits::kSegments;
   attributes.max_cq = 1u << limits::kLogCqs;

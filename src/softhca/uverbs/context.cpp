@@ -28,6 +28,8 @@ const char* Describe(Kind kind) {
       return "queue pair";
     case Kind::kAddressHandle:
       return "address handle";
+    case Kind::kXrcd:
+      return "XRC domain";
   }
   return "object";
 }
@@ -109,6 +111,8 @@ void Context::DestroyInHca(const Object& object) {
     case Kind::kUar:
       munmap(hca().FreeUar(object.number), mlx5::kUarPageBytes);
       return;
+    case Kind::kXrcd:
+      return hca().CloseXrcd(object.number);
     case Kind::kAddressHandle:
       return;
   }

@@ -7,8 +7,8 @@ namespace {
 
 const Method* Find(const IoctlRequest& request) {
   for (const auto methods :
-       {DeviceMethods(), PdMethods(), MrMethods(), MwMethods(), CqMethods(), SrqMethods(), QpMethods(),
-        AddressMethods(), EventMethods(), UarMethods(), DevxMethods(), DevxEventMethods()}) {
+       {DeviceMethods(), PdMethods(), XrcdMethods(), MrMethods(), MwMethods(), CqMethods(), SrqMethods(),
+        QpMethods(), AddressMethods(), EventMethods(), UarMethods(), DevxMethods(), DevxEventMethods()}) {
     const auto found = std::find_if(methods.begin(), methods.end(), [&](const Method& method) {
       return method.object == request.object() && method.id == request.method();
     });
@@ -18,8 +18,9 @@ const Method* Find(const IoctlRequest& request) {
 }
 
 const WriteCommand* FindWriteCommand(uint32_t id) {
-  for (const auto commands : {DeviceCommands(), PdCommands(), MrCommands(), MwCommands(), CqCommands(), EventCommands(),
-                              SrqCommands(), QpCommands(), AddressCommands()}) {
+  for (const auto commands :
+       {DeviceCommands(), PdCommands(), XrcdCommands(), MrCommands(), MwCommands(), CqCommands(),
+        EventCommands(), SrqCommands(), QpCommands(), AddressCommands()}) {
     const auto found = std::find_if(commands.begin(), commands.end(),
                                     [&](const WriteCommand& command) { return command.id == id; });
     if (found != commands.end()) return &*found;

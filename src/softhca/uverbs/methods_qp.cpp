@@ -38,6 +38,8 @@ mlx5::ServiceType ReadService(uint8_t type, const mlx5_ib_create_qp& driver) {
     case IBV_QPT_DRIVER:
       return dc == MLX5_QP_FLAG_TYPE_DCI ? mlx5::ServiceType::kDci : mlx5::ServiceType::kDct;
     case IBV_QPT_RC:
+    case IBV_QPT_XRC_SEND:
+    case IBV_QPT_XRC_RECV:
       return mlx5::ServiceType::kRc;
     case IBV_QPT_UC:
       return mlx5::ServiceType::kUc;
@@ -46,6 +48,11 @@ mlx5::ServiceType ReadService(uint8_t type, const mlx5_ib_create_qp& driver) {
     default:
       throw Errno(EOPNOTSUPP, "queue pairs of type " + std::to_string(type) + " are not supported");
   }
+}
+
+XrcRole ReadXrcRole(uint8_t type) {
+  if (type == IBV_QPT_XRC_SEND) return XrcRole::kInitiator;
+  return type == IBV_QPT_XRC_RECV ? XrcRole::kTarget : XrcRole::kNone;
 }
 
 void CheckDriver(const mlx5_ib_create_qp& driver) {
@@ -79,13 +86,15 @@ void PlaceQueues(const mlx5_ib_create_qp& driver, QpConfig& config) {
 
 void CreateQp(Call& call) {
   IoctlRequest& request = call.request();
+  const auto type = request.Get<uint8_t>(UVERBS_ATTR_CREATE_QP_TYPE);
   const auto flags = request.Get<uint32_t>(UVERBS_ATTR_CREATE_QP_FLAGS, 0);
   if ((flags & ~uint32_t{IB_UVERBS_QP_CREATE_SQ_SIG_ALL}) != 0)
     throw Errno(EOPNOTSUPP, "a creation flag is unknown");
   const auto cap = request.Get<ib_uverbs_qp_cap>(UVERBS_ATTR_CREATE_QP_CAP);
   const auto driver = request.GetExtensible<mlx5_ib_create_qp>(UVERBS_ATTR_UHW_IN);
   QpConfig config;
-  config.service = ReadService(request.Get<uint8_t>(UVERBS_ATTR_CREATE_QP_TYPE), driver);
+  config.service = ReadService(type, driver);
+  config.xrc = ReadXrcRole(type);
   const bool target = config.service == mlx5::ServiceType::kDct;
   CheckDriver(driver);
   if (target) {
@@ -99,9 +108,14 @@ void CreateQp(Call& call) {
   Context& context = call.context();
   const auto number = [&](uint16_t id, Kind kind) { return call.Get(id, kind).number; };
   if (!target) context.Owned(Kind::kUar, config.uar_page);
-  config.pdn = number(UVERBS_ATTR_CREATE_QP_PD_HANDLE, Kind::kPd);
-  config.cqn_send = number(UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE, Kind::kCq);
-  config.cqn_receive = number(UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, Kind::kCq);
+  if (config.xrc == XrcRole::kTarget) {
+    config.xrcd = number(UVERBS_ATTR_CREATE_QP_XRCD_HANDLE, Kind::kXrcd);
+  } else {
+    config.pdn = number(UVERBS_ATTR_CREATE_QP_PD_HANDLE, Kind::kPd);
+    config.cqn_send = number(UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE, Kind::kCq);
+  }
+  if (config.xrc == XrcRole::kNone)
+    config.cqn_receive = number(UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, Kind::kCq);
   if (request.Has(UVERBS_ATTR_CREATE_QP_SRQ_HANDLE))
     config.srqn = number(UVERBS_ATTR_CREATE_QP_SRQ_HANDLE, Kind::kSrq);
 
@@ -156,13 +170,14 @@ constexpr Method kQpMethods[] = {
      UVERBS_METHOD_QP_CREATE,
      "CREATE_QP",
      CreateQp,
-     {Required(UVERBS_ATTR_CREATE_QP_HANDLE), Required(UVERBS_ATTR_CREATE_QP_PD_HANDLE),
-      Optional(UVERBS_ATTR_CREATE_QP_SRQ_HANDLE), Required(UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE),
-      Required(UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE), Required(UVERBS_ATTR_CREATE_QP_USER_HANDLE),
-      Required(UVERBS_ATTR_CREATE_QP_CAP), Required(UVERBS_ATTR_CREATE_QP_TYPE),
-      Optional(UVERBS_ATTR_CREATE_QP_FLAGS), Optional(UVERBS_ATTR_CREATE_QP_EVENT_FD),
-      Required(UVERBS_ATTR_CREATE_QP_RESP_CAP), Required(UVERBS_ATTR_CREATE_QP_RESP_QP_NUM),
-      Required(UVERBS_ATTR_UHW_IN), Optional(UVERBS_ATTR_UHW_OUT)}},
+     {Required(UVERBS_ATTR_CREATE_QP_HANDLE), Optional(UVERBS_ATTR_CREATE_QP_XRCD_HANDLE),
+      Optional(UVERBS_ATTR_CREATE_QP_PD_HANDLE), Optional(UVERBS_ATTR_CREATE_QP_SRQ_HANDLE),
+      Optional(UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE), Optional(UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE),
+      Required(UVERBS_ATTR_CREATE_QP_USER_HANDLE), Required(UVERBS_ATTR_CREATE_QP_CAP),
+      Required(UVERBS_ATTR_CREATE_QP_TYPE), Optional(UVERBS_ATTR_CREATE_QP_FLAGS),
+      Optional(UVERBS_ATTR_CREATE_QP_EVENT_FD), Required(UVERBS_ATTR_CREATE_QP_RESP_CAP),
+      Required(UVERBS_ATTR_CREATE_QP_RESP_QP_NUM), Required(UVERBS_ATTR_UHW_IN),
+      Optional(UVERBS_ATTR_UHW_OUT)}},
     {UVERBS_OBJECT_QP,
      UVERBS_METHOD_QP_DESTROY,
      "DESTROY_QP",

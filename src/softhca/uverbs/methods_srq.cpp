@@ -33,14 +33,19 @@ ReceiveQueueConfig ReadQueue(const IoctlRequest& request, const mlx5_ib_create_s
 
 void CreateSrq(Call& call) {
   IoctlRequest& request = call.request();
-  if (request.Get<uint8_t>(UVERBS_ATTR_CREATE_SRQ_TYPE) != IBV_SRQT_BASIC) {
-    throw Errno(EOPNOTSUPP, "only basic shared receive queues are supported");
-  }
+  const auto type = request.Get<uint8_t>(UVERBS_ATTR_CREATE_SRQ_TYPE);
+  if (type != IBV_SRQT_BASIC && type != IBV_SRQT_XRC)
+    throw Errno(EOPNOTSUPP, "shared receive queues that match tags are not supported");
   const auto driver = request.GetExtensible<mlx5_ib_create_srq>(UVERBS_ATTR_UHW_IN);
   if (driver.flags != 0) throw Errno(EOPNOTSUPP, "signatures are not supported");
   SrqConfig config;
   config.queue = ReadQueue(request, driver);
   config.pdn = call.Get(UVERBS_ATTR_CREATE_SRQ_PD_HANDLE, Kind::kPd).number;
+  if (type == IBV_SRQT_XRC) {
+    config.xrcd = call.Get(UVERBS_ATTR_CREATE_SRQ_XRCD_HANDLE, Kind::kXrcd).number;
+    config.cqn = call.Get(UVERBS_ATTR_CREATE_SRQ_CQ_HANDLE, Kind::kCq).number;
+    config.user_index = driver.uidx;
+  }
   const uint32_t max_sge = (config.queue.stride - sizeof(mlx5::SrqNextSegment)) / mlx5::kSegmentBytes;
   auto object = std::make_unique<SrqObject>(
       EventSource(call.Pipe<ib_uverbs_async_event_desc>(UVERBS_ATTR_CREATE_SRQ_EVENT_FD),
@@ -52,6 +57,7 @@ void CreateSrq(Call& call) {
   request.SetHandle(UVERBS_ATTR_CREATE_SRQ_HANDLE, call.context().Add(std::move(object)));
   request.Set(UVERBS_ATTR_CREATE_SRQ_RESP_MAX_WR, srq.max_wr);
   request.Set(UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE, srq.max_sge);
+  request.Set(UVERBS_ATTR_CREATE_SRQ_RESP_SRQ_NUM, srqn);
   request.Set(UVERBS_ATTR_UHW_OUT, mlx5_ib_create_srq_resp{srqn, 0});
 }
 
@@ -90,8 +96,10 @@ constexpr Method kSrqMethods[] = {
       Required(UVERBS_ATTR_CREATE_SRQ_USER_HANDLE), Required(UVERBS_ATTR_CREATE_SRQ_MAX_WR),
       Required(UVERBS_ATTR_CREATE_SRQ_MAX_SGE), Required(UVERBS_ATTR_CREATE_SRQ_LIMIT),
       Required(UVERBS_ATTR_CREATE_SRQ_TYPE), Optional(UVERBS_ATTR_CREATE_SRQ_EVENT_FD),
-      Required(UVERBS_ATTR_CREATE_SRQ_RESP_MAX_WR), Required(UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE),
-      Required(UVERBS_ATTR_UHW_IN), Optional(UVERBS_ATTR_UHW_OUT)}},
+      Optional(UVERBS_ATTR_CREATE_SRQ_XRCD_HANDLE), Optional(UVERBS_ATTR_CREATE_SRQ_CQ_HANDLE),
+      Optional(UVERBS_ATTR_CREATE_SRQ_RESP_SRQ_NUM), Required(UVERBS_ATTR_CREATE_SRQ_RESP_MAX_WR),
+      Required(UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE), Required(UVERBS_ATTR_UHW_IN),
+      Optional(UVERBS_ATTR_UHW_OUT)}},
     {UVERBS_OBJECT_SRQ,
      UVERBS_METHOD_SRQ_DESTROY,
      "DESTROY_SRQ",

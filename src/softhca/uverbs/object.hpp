@@ -9,7 +9,7 @@
 
 namespace softhca::uverbs {
 
-enum class Kind : uint8_t { kPd, kMkey, kWindow, kUar, kUmem, kCq, kSrq, kQp, kAddressHandle };
+enum class Kind : uint8_t { kPd, kMkey, kWindow, kUar, kUmem, kCq, kSrq, kQp, kAddressHandle, kXrcd };
 
 /// The object of a handle.
 struct Object {

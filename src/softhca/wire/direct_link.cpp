@@ -47,6 +47,8 @@ Response DirectLink::Deliver(const QueuePair& from, const Request& request) {
   // A queue pair that does not listen may have neither port nor address yet.
   if (target == nullptr || !Listens(*target) || !PortOf(from).config().up || !PortOf(*target).config().up)
     return kSilence;
+  const bool xrc = from.config.xrc == XrcRole::kInitiator;
+  if (target->config.xrc != (xrc ? XrcRole::kTarget : XrcRole::kNone)) return kSilence;
   // A peer accepts only what comes to its own port, from the address that it is connected to.
   if (Here(*target) != there || There(*target) != Here(from)) return kSilence;
   const Response response = Respond(*target, {from.qpn, from.next_send_psn, from.attributes.mtu}, request);

@@ -1,6 +1,8 @@
 #include "wire/packet.hpp"
 
 #include <array>
+#include <iterator>
+#include <string>
 
 #include "wire/byte_order.hpp"
 
@@ -96,10 +98,13 @@ constexpr uint8_t Opcode(PacketService service, PacketOp op) {
   return static_cast<uint8_t>(static_cast<uint8_t>(service) << 5 | static_cast<uint8_t>(op));
 }
 
-/// Row of each opcode; null if it is not defined.
+/// Row of each opcode; null if it is not defined. XRC has the rows of RC.
 constexpr std::array<const OpcodeRow*, 256> kRows = [] {
   std::array<const OpcodeRow*, 256> rows{};
-  for (const OpcodeRow& row : kOpcodes) rows[Opcode(row.service, row.op)] = &row;
+  for (const OpcodeRow& row : kOpcodes) {
+    rows[Opcode(row.service, row.op)] = &row;
+    if (row.service == kRc) rows[Opcode(PacketService::kXrc, row.op)] = &row;
+  }
   return rows;
 }();
 
@@ -147,7 +152,13 @@ BaseHeader TakeBaseHeader(FieldReader& in, Packet& packet) {
   return {opcode, static_cast<uint8_t>(flags >> 4 & 3), static_cast<uint8_t>(flags & 15)};
 }
 
+/// Returns whether a packet has an XRCETH, before its other extension headers.
+///
+/// @source  IBTA 1.4, annex A14
+bool HasXrcHeader(const Packet& packet) { return packet.service == PacketService::kXrc && IsRequest(packet); }
+
 void PutExtensionHeaders(const Packet& packet, uint16_t headers, FieldWriter& out) {
+  if (HasXrcHeader(packet)) out.Put<4>(packet.srqn);
   if (headers & kDcEth) {
     out.Put<8>(packet.dc.access_key);
     out.Put<8>(packet.dc.connection);
@@ -185,6 +196,7 @@ void PutExtensionHeaders(const Packet& packet, uint16_t headers, FieldWriter& ou
 }
 
 void TakeExtensionHeaders(FieldReader& in, uint16_t headers, Packet& packet) {
+  if (HasXrcHeader(packet)) packet.srqn = static_cast<uint32_t>(in.Take<4>() & 0xffffff);
   if (headers & kDcEth) {
     packet.dc.access_key = in.Take<8>();
     packet.dc.connection = in.Take<8>();
@@ -254,7 +266,14 @@ bool IsOnly(PacketOp op) { return !IsFirst(op) && !IsMiddle(op) && !IsLast(op); 
 
 const char* ToString(PacketService service, PacketOp op) {
   const OpcodeRow* const row = kRows[Opcode(service, op)];
-  return row != nullptr ? row->name : "UNKNOWN";
+  if (row == nullptr) return "UNKNOWN";
+  if (service != PacketService::kXrc) return row->name;
+  static const auto kXrcNames = [] {
+    std::array<std::string, std::size(kOpcodes)> names;
+    for (size_t i = 0; i < names.size(); ++i) names[i] = std::string("XRC_") + kOpcodes[i].name;
+    return names;
+  }();
+  return kXrcNames[static_cast<size_t>(row - kOpcodes.data())].c_str();
 }
 
 const char* ToString(const Packet& packet) { return ToString(ServiceOnWire(packet), packet.op); }
@@ -273,7 +292,7 @@ std::optional<Packet> Decode(std::span<const uint8_t> bytes) {
   const OpcodeRow* const row = kRows[base.opcode];
   if (row == nullptr || base.version != 0 || bytes.size() % 4 != 0) return std::nullopt;
   packet.masked_atomic = row->service == kVendor;
-  packet.service = packet.masked_atomic ? kRc : row->service;
+  packet.service = packet.masked_atomic ? kRc : static_cast<PacketService>(base.opcode >> 5);
   packet.op = row->op;
   TakeExtensionHeaders(in, row->headers, packet);
   if (in.cut_short() || base.pad_bytes > in.rest().size()) return std::nullopt;

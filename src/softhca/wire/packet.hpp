@@ -12,7 +12,7 @@ namespace softhca {
 namespace mlx5 = warpverbs::mlx5;
 
 /// Upper three bits of a packet's opcode.
-enum class PacketService : uint8_t { kRc = 0, kUc = 1, kUd = 3, kVendor = 6, kDc = 7 };
+enum class PacketService : uint8_t { kRc = 0, kUc = 1, kUd = 3, kXrc = 5, kVendor = 6, kDc = 7 };
 
 /// Lower five bits of a packet's opcode (IBTA 1.4, table 38).
 enum class PacketOp : uint8_t {
@@ -119,6 +119,7 @@ struct Packet {
   uint64_t original = 0;  ///< AtomicAckETH
   mlx5::Be32 imm{};
   uint32_t invalidate_rkey = 0;  ///< IETH
+  uint32_t srqn = 0;             ///< XRCETH, in requests of XRC
   DatagramHeader datagram{};
   DcHeader dc{};
 

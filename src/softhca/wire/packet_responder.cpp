@@ -35,14 +35,20 @@ AtomicOperands OperandsOf(const Packet& packet) {
           .boundary = header.boundary};
 }
 
-RemoteRange RangeOf(const RemoteMemoryHeader& header) { return {header.address, header.rkey, header.bytes}; }
+/// Returns the range that a read names, in the protection domain of now: an XRC target has another one with
+/// the next request, while it still sends the response.
+RemoteRange RangeOf(const QueuePair& qp, const RemoteMemoryHeader& header) {
+  return {header.address, header.rkey, header.bytes, qp.config.pdn};
+}
 
 }  // namespace
 
 void PacketResponder::OnRequest(const Packet& packet) {
   if ((packet.pkey & kPartition) != kPartition || failure_) return;
   const bool reliable = qp_.config.service == mlx5::ServiceType::kRc;
-  if (packet.service != (reliable ? PacketService::kRc : PacketService::kUc)) return;
+  const bool xrc = qp_.config.xrc == XrcRole::kTarget;
+  if (packet.service != (xrc ? PacketService::kXrc : reliable ? PacketService::kRc : PacketService::kUc))
+    return;
   reliable ? OnReliable(packet) : OnUnreliable(packet);
 }
 
@@ -105,8 +111,8 @@ void PacketResponder::OnDuplicate(const Packet& packet) {
   if (packet.op == PacketOp::kReadRequest) {
     const uint32_t packets = PacketCount(packet.memory.bytes, qp_.attributes.mtu);
     const bool inside = PsnDelta(AddPsn(packet.psn, packets), qp_.next_receive_psn) <= 0;
-    if (inside && packet.memory.bytes <= kMaxMessageBytes) {
-      responses_.RepeatRead(packet.psn, msn_, RangeOf(packet.memory));
+    if (inside && Serve(qp_, packet.srqn) && packet.memory.bytes <= kMaxMessageBytes) {
+      responses_.RepeatRead(packet.psn, msn_, RangeOf(qp_, packet.memory));
     }
     return;
   }
@@ -116,6 +122,7 @@ void PacketResponder::OnDuplicate(const Packet& packet) {
 }
 
 Response PacketResponder::Execute(const Packet& packet) {
+  if (!Serve(qp_, packet.srqn)) return kInvalidRequest;
   if (IsSend(packet.op) || IsWrite(packet.op)) return message_.Take(packet);
   if (message_.under_way() || !responses_.HasRoom()) return kInvalidRequest;
   if (IsAtomic(packet.op)) return TakeAtomic(packet);
@@ -124,7 +131,7 @@ Response PacketResponder::Execute(const Packet& packet) {
 
 Response PacketResponder::TakeRead(const Packet& packet) {
   if (packet.memory.bytes > kMaxMessageBytes) return kInvalidRequest;
-  const RemoteRange range = RangeOf(packet.memory);
+  const RemoteRange range = RangeOf(qp_, packet.memory);
   const RemoteMemory memory = FindRemoteMemory(qp_, range, kAccessRemoteRead);
   if (memory.refusal != Syndrome::kNone) return Rejected(memory.refusal);
   responses_.AddRead(packet.psn, NextMsn(), range);

@@ -73,6 +73,7 @@ RequestPacket CutPacket(const Request& request, uint32_t number, mlx5::Mtu mtu) 
     default:
       AddAtomic(request, packet);
   }
+  packet.srqn = request.srqn;
   return cut;
 }
 

@@ -93,8 +93,8 @@ void ResponseQueue::SendAtomic(const Entry& entry) {
 /// response starts with a first packet, too.
 Syndrome ResponseQueue::SendReadPacket(Entry& entry) {
   const uint64_t bytes = std::min<uint64_t>(entry.rest.bytes, MtuBytes(qp_.attributes.mtu));
-  const RemoteMemory memory =
-      FindRemoteMemory(qp_, {entry.rest.address, entry.rest.rkey, bytes}, kAccessRemoteRead);
+  const RemoteRange part{entry.rest.address, entry.rest.rkey, bytes, entry.rest.pdn};
+  const RemoteMemory memory = FindRemoteMemory(qp_, part, kAccessRemoteRead);
   if (memory.refusal != Syndrome::kNone) return memory.refusal;
   const bool last = entry.packets == 1;
   Packet packet{.dest_qpn = qp_.attributes.remote_qpn, .psn = entry.psn};

@@ -32,6 +32,7 @@ ConnectionChannel* ChannelOf(const QueuePair& qp) {
 
 /// Returns the service of the packets that a queue pair receives. A DC initiator receives RC's responses.
 PacketService ServiceOf(const QueuePair& qp) {
+  if (qp.config.xrc != XrcRole::kNone) return PacketService::kXrc;
   switch (qp.config.service) {
     case ServiceType::kUc:
       return PacketService::kUc;
@@ -257,6 +258,7 @@ void WireNetwork::Wait(uint64_t limit_ns) {
 }
 
 bool WireNetwork::Send(const QueuePair& from, Packet packet, const Gather& payload) {
+  if (from.config.xrc != XrcRole::kNone) packet.service = PacketService::kXrc;
   return SendAlong(from.attributes.path, from, packet, payload);
 }
 
@@ -348,6 +350,8 @@ void WireNetwork::Deliver(const Port& port, const Packet& packet, const Frame& f
   Observe(*qp, Direction::kReceived, packet, packet.payload.size());
   channel->packets_pending = true;
   channel->EnlistIfBusy();
+  if (qp->config.xrc != XrcRole::kNone && IsRequest(packet) != (qp->config.xrc == XrcRole::kTarget))
+    return Drop("unknown queue pair");
   if (IsRequest(packet)) {
     channel->responder.OnRequest(packet);
   } else if (qp->state == QpState::kRts) {

@@ -152,7 +152,8 @@ void Peer::ToRtr(const Peer& other, const Connection& connection) {
   attr.ah_attr.grh.hop_limit = 64;
   int mask = IBV_QP_STATE;
   if (qp->qp_type != IBV_QPT_UD) mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-  if (qp->qp_type == IBV_QPT_RC) mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  if (qp->qp_type == IBV_QPT_RC || qp->qp_type == IBV_QPT_XRC_RECV)
+    mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
   ASSERT_EQ(ibv_modify_qp(qp.get(), &attr, mask), 0);
 }
 
@@ -165,7 +166,8 @@ void Peer::ToRts(const Connection& connection) {
   attr.sq_psn = connection.send_psn;
   attr.max_rd_atomic = 16;
   int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-  if (qp->qp_type == IBV_QPT_RC) {
+  if (qp->qp_type == IBV_QPT_XRC_RECV) mask |= IBV_QP_TIMEOUT;
+  if (qp->qp_type == IBV_QPT_RC || qp->qp_type == IBV_QPT_XRC_SEND) {
     mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
   }
   ASSERT_EQ(ibv_modify_qp(qp.get(), &attr, mask), 0);

@@ -147,6 +147,10 @@ class Work {
   Work& CompareSwap(uint64_t address, uint32_t rkey, uint64_t compare, uint64_t swap) {
     return Atomic(address, rkey, compare, swap);
   }
+  Work& ToXrc(uint32_t srqn) {
+    wr_.qp_type.xrc.remote_srqn = srqn;
+    return *this;
+  }
   Work& Imm(uint32_t imm) {
     wr_.imm_data = htobe32(imm);
     return *this;

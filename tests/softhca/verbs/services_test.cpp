@@ -1,12 +1,14 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/ip.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 
 #include "verbs/peer.hpp"
 
-/// Tests unreliable connections and datagrams between two devices.
+/// Tests unreliable connections, datagrams and XRC.
 namespace verbs {
 namespace {
 
@@ -206,6 +208,177 @@ TEST_F(UnreliableConnection, DropsASendWithoutAReceiveAndContinues) {
   EXPECT_EQ(Work(IBV_WR_SEND, {local.Sge(4, 4)}).Run(a).status, IBV_WC_SUCCESS);
   EXPECT_EQ(Wait(b.receive_cq.get()).byte_len, 4u);
   EXPECT_EQ(remote.Text(0, 4), "kept");
+}
+
+using Xrcd = std::unique_ptr<ibv_xrcd, Destroy<ibv_close_xrcd>>;
+
+Xrcd OpenXrcd(ibv_context* context, int fd = -1, int flags = O_CREAT) {
+  ibv_xrcd_init_attr init{};
+  init.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+  init.fd = fd;
+  init.oflags = flags;
+  return Xrcd(ibv_open_xrcd(context, &init));
+}
+
+/// A shared receive queue of an XRC domain, with a completion queue and a protection domain of its own.
+struct XrcQueue {
+  XrcQueue(ibv_context* context, ibv_xrcd* xrcd)
+      : pd(ibv_alloc_pd(context)),
+        cq(ibv_create_cq(context, 16, nullptr, nullptr, 0)),
+        memory(pd.get(), 8192) {
+    ibv_srq_init_attr_ex init{};
+    init.attr = {.max_wr = 8, .max_sge = 1, .srq_limit = 0};
+    init.comp_mask =
+        IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_PD;
+    init.srq_type = IBV_SRQT_XRC;
+    init.pd = pd.get();
+    init.xrcd = xrcd;
+    init.cq = cq.get();
+    srq.reset(ibv_create_srq_ex(context, &init));
+    EXPECT_NE(srq, nullptr) << strerror(errno);
+    EXPECT_EQ(ibv_get_srq_num(srq.get(), &number), 0);
+  }
+  void PostReceive(uint64_t id, uint32_t bytes = 4096) {
+    ibv_sge sge = memory.Sge(0, bytes);
+    ibv_recv_wr wr{.wr_id = id, .next = nullptr, .sg_list = &sge, .num_sge = 1};
+    ibv_recv_wr* bad = nullptr;
+    Publish(srq.get());
+    ASSERT_EQ(ibv_post_srq_recv(srq.get(), &wr, &bad), 0);
+  }
+
+  Pd pd;
+  Cq cq;
+  Buffer memory;
+  Srq srq;
+  uint32_t number = 0;
+};
+
+/// An initiator, `a`, and a target, `b`, whose domain has two queues.
+class Xrc : public testing::Test {
+ protected:
+  Xrc() : a(context.get()), b(context.get()) {
+    ibv_qp_init_attr_ex init{};
+    init.qp_type = IBV_QPT_XRC_RECV;
+    init.comp_mask = IBV_QP_INIT_ATTR_XRCD;
+    init.xrcd = xrcd.get();
+    b.qp.reset(ibv_create_qp_ex(context.get(), &init));
+    EXPECT_NE(b.qp, nullptr) << strerror(errno);
+    init.qp_type = IBV_QPT_XRC_SEND;
+    init.comp_mask = IBV_QP_INIT_ATTR_PD;
+    init.pd = a.pd.get();
+    init.send_cq = a.send_cq.get();
+    init.cap = {
+        .max_send_wr = 16, .max_recv_wr = 0, .max_send_sge = 1, .max_recv_sge = 0, .max_inline_data = 0};
+    a.qp.reset(ibv_create_qp_ex(context.get(), &init));
+    EXPECT_NE(a.qp, nullptr) << strerror(errno);
+    b.Connect(a);
+    a.Connect(b);
+  }
+
+  Context context = Open();
+  Xrcd xrcd = OpenXrcd(context.get());
+  Peer a, b;
+  XrcQueue one{context.get(), xrcd.get()}, two{context.get(), xrcd.get()};
+  Buffer local{a.pd.get(), 8192};
+};
+
+TEST_F(Xrc, SendsToTheQueueThatTheRequestNames) {
+  constexpr uint32_t kBytes = 3000;  // several packets
+  for (uint32_t i = 0; i < kBytes; ++i) local[i] = static_cast<uint8_t>(i % 251);
+  for (uint64_t round = 0; round < 20; ++round) {
+    XrcQueue& queue = round % 3 == 0 ? one : two;
+    queue.PostReceive(round);
+    Work work(round % 2 == 0 ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM, {local.Sge(0, kBytes)});
+    ASSERT_EQ(work.Imm(7).ToXrc(queue.number).Run(a).status, IBV_WC_SUCCESS) << round;
+    const ibv_wc wc = Wait(queue.cq.get());
+    ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wc.wr_id, round);
+    EXPECT_EQ(wc.qp_num, b.qp->qp_num);
+    EXPECT_EQ(wc.byte_len, kBytes);
+    EXPECT_EQ((wc.wc_flags & IBV_WC_WITH_IMM) != 0, round % 2 == 1);
+    EXPECT_EQ(queue.memory.Text(0, kBytes), local.Text(0, kBytes));
+    queue.memory[0] = 0;
+  }
+}
+
+TEST_F(Xrc, ReachesMemoryOfTheQueuesProtectionDomain) {
+  local.Put(0, "written");
+  ASSERT_EQ(Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 7)}).To(one.memory, 64).ToXrc(one.number).Run(a).status,
+            IBV_WC_SUCCESS);
+  EXPECT_EQ(one.memory.Text(64, 7), "written");
+  ASSERT_EQ(
+      Work(IBV_WR_RDMA_READ, {local.Sge(4096, 2000)}).To(one.memory, 64).ToXrc(one.number).Run(a).status,
+      IBV_WC_SUCCESS);
+  EXPECT_EQ(local.Text(4096, 7), "written");
+  one.memory.As<uint64_t>(128) = 40;
+  ASSERT_EQ(Work(IBV_WR_ATOMIC_FETCH_AND_ADD, {local.Sge(0, 8)})
+                .FetchAdd(one.memory, 128, 2)
+                .ToXrc(one.number)
+                .Run(a)
+                .status,
+            IBV_WC_SUCCESS);
+  EXPECT_EQ(local.As<uint64_t>(), 40u);
+  EXPECT_EQ(one.memory.As<uint64_t>(128), 42u);
+  EXPECT_EQ(Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 7)}).To(one.memory, 64).ToXrc(two.number).Run(a).status,
+            IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(Xrc, ReadsAtLengthWhileAnotherQueueIsUsed) {
+  constexpr uint32_t kBytes = 1 << 20;
+  Buffer from(one.pd.get(), kBytes), to(a.pd.get(), kBytes);
+  from[kBytes - 1] = 7;
+  two.PostReceive(3);
+  Work(IBV_WR_RDMA_READ, {to.Sge(0, kBytes)}).To(from).ToXrc(one.number).Post(a);
+  Work(IBV_WR_SEND, {local.Sge(0, 8)}).ToXrc(two.number).Post(a);
+  EXPECT_EQ(Wait(two.cq.get()).wr_id, 3u);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(Wait(a.send_cq.get()).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(to[kBytes - 1], 7);
+}
+
+TEST_F(Xrc, WaitsForAReceive) {
+  Work(IBV_WR_SEND, {local.Sge(0, 8)}).ToXrc(one.number).Post(a);
+  one.PostReceive(5);
+  EXPECT_EQ(Wait(one.cq.get()).wr_id, 5u);
+  EXPECT_EQ(Wait(a.send_cq.get()).status, IBV_WC_SUCCESS);
+}
+
+TEST_F(Xrc, ReportsAMessageThatIsTooLongForItsReceive) {
+  one.PostReceive(6, 4);
+  EXPECT_EQ(Work(IBV_WR_SEND, {local.Sge(0, 8)}).ToXrc(one.number).Run(a).status, IBV_WC_REM_INV_REQ_ERR);
+  const ibv_wc wc = Wait(one.cq.get());
+  EXPECT_EQ(wc.status, IBV_WC_LOC_LEN_ERR);
+  EXPECT_EQ(wc.wr_id, 6u);
+}
+
+TEST_F(Xrc, RefusesAQueueOfAnotherDomain) {
+  const Xrcd other = OpenXrcd(context.get());
+  XrcQueue foreign(context.get(), other.get());
+  foreign.PostReceive(1);
+  EXPECT_EQ(Work(IBV_WR_SEND, {local.Sge(0, 8)}).ToXrc(foreign.number).Run(a).status, IBV_WC_REM_INV_REQ_ERR);
+}
+
+TEST_F(Xrc, RefusesADestroyedQueue) {
+  one.PostReceive(1);
+  EXPECT_EQ(Work(IBV_WR_SEND, {local.Sge(0, 8)}).ToXrc(one.number).Run(a).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(Wait(one.cq.get()).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(ibv_destroy_cq(one.cq.get()), EBUSY);
+  one.srq.reset();
+  EXPECT_EQ(Work(IBV_WR_SEND, {local.Sge(0, 8)}).ToXrc(one.number).Run(a).status, IBV_WC_REM_INV_REQ_ERR);
+}
+
+TEST_F(Xrc, DomainStaysWhileItIsUsed) { EXPECT_EQ(ibv_close_xrcd(xrcd.get()), EBUSY); }
+
+TEST(XrcDomain, IsSharedByItsFile) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::tmpfile(), std::fclose);
+  const int fd = fileno(file.get());
+  const Context context = Open(), another = Open();
+  EXPECT_EQ(OpenXrcd(context.get(), fd, 0), nullptr) << "not created yet";
+  EXPECT_EQ(errno, EAGAIN);
+  const Xrcd first = OpenXrcd(context.get(), fd), second = OpenXrcd(another.get(), fd, 0);
+  ASSERT_NE(first, nullptr);
+  EXPECT_NE(second, nullptr);
+  EXPECT_EQ(OpenXrcd(context.get(), fd, O_CREAT | O_EXCL), nullptr);
+  EXPECT_EQ(errno, EINVAL);
 }
 
 }  // namespace

@@ -61,6 +61,7 @@ Packet FullPacket(PacketService service, PacketOp op) {
   packet.original = 0x3132333435363738;
   packet.imm = mlx5::ToBe32(0x41424344);
   packet.invalidate_rkey = 0x51525354;
+  packet.srqn = 0x717273;
   packet.datagram = {0x61626364, 0x656667};
   packet.dc = {0x7172737475767778, 0x8182838485868788, 0x919293, 0xa1a2a3};
   return packet;
@@ -97,6 +98,9 @@ TEST(PacketTest, EncodesExtensionHeadersAsSpecified) {
   EXPECT_THAT(ExtensionHeaders(PacketService::kDc, kSendLastImm),
               ElementsAre(0x71, 0x72, 0x73, 0x74, 0x75, 0x76, 0x77, 0x78, 0x81, 0x82, 0x83, 0x84, 0x85, 0x86,
                           0x87, 0x88, 0, 0x91, 0x92, 0x93, 0, 0xa1, 0xa2, 0xa3, 0x41, 0x42, 0x43, 0x44));
+  EXPECT_THAT(ExtensionHeaders(PacketService::kXrc, kSendLastImm),
+              ElementsAre(0x00, 0x71, 0x72, 0x73, 0x41, 0x42, 0x43, 0x44));
+  EXPECT_THAT(ExtensionHeaders(PacketService::kXrc, kAcknowledge), ElementsAre(0x62, 0xfe, 0xdc, 0xba));
   EXPECT_THAT(ExtensionHeaders(PacketService::kRc, kCompareSwap),
               ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17,
                           0x18, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28));
@@ -104,7 +108,7 @@ TEST(PacketTest, EncodesExtensionHeadersAsSpecified) {
 
 TEST(PacketTest, RoundTripsEveryOpcode) {
   const std::vector<std::vector<uint8_t>> packets = ShortestPackets();
-  EXPECT_EQ(packets.size(), 23u + 12u + 2u + 2u + 17u);  // RC, UC, UD, masked atomics, DC
+  EXPECT_EQ(packets.size(), 23u + 12u + 2u + 2u + 17u + 23u);  // RC, UC, UD, masked atomics, DC, XRC
   for (std::vector<uint8_t> bytes : packets) {
     const bool payload = HasPayload(*Decode(bytes));
     for (size_t i = 2; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 37);
@@ -115,6 +119,8 @@ TEST(PacketTest, RoundTripsEveryOpcode) {
     SCOPED_TRACE(ToString(*decoded));
     std::vector<uint8_t> again = Encode(*decoded);
     if (decoded->service == PacketService::kUd) again[16] = bytes[16];   // reserved in DETH
+    if (decoded->service == PacketService::kXrc && IsRequest(*decoded))
+      again[12] = bytes[12];                                             // reserved in XRCETH
     if (decoded->masked_atomic) std::copy_n(&bytes[40], 3, &again[40]);  // reserved in ours
     if (decoded->service == PacketService::kDc) {                        // reserved in ours, too
       again[28] = bytes[28];
@@ -195,6 +201,7 @@ TEST(PacketTest, EveryOpcodeHasItsOwnName) {
   EXPECT_EQ(names.count("UNKNOWN"), 0u);
   EXPECT_STREQ(ToString(PacketService::kRc, PacketOp::kReadResponseLast), "READ_RESP_LAST");
   EXPECT_STREQ(ToString(PacketService::kUc, PacketOp::kWriteMiddle), "UC_WRITE_MIDDLE");
+  EXPECT_STREQ(ToString(PacketService::kXrc, PacketOp::kSendOnly), "XRC_SEND_ONLY");
   EXPECT_STREQ(ToString(PacketService::kUd, PacketOp::kReadRequest), "UNKNOWN");
 }
 
