@@ -67,6 +67,7 @@ std::string RailSet::Describe() const {
 
 std::vector<std::unique_ptr<Device>> OpenNics(const GpuNics& nics) {
   std::vector<std::unique_ptr<Device>> devices;
+  devices.reserve(nics.nics.size());
   for (const NicChoice& nic : nics.nics) devices.push_back(std::make_unique<Device>(nic.name));
   return devices;
 }
