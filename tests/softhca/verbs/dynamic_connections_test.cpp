@@ -253,11 +253,11 @@ TEST_F(DynamicConnections, ManyInitiatorsShareATarget) {
     Publish(target.srq.get());
     ASSERT_EQ(ibv_post_srq_recv(target.srq.get(), &wr, &bad), 0);
   }
+  for (const auto& each : initiators) {
+    each->buffer.Put(0, std::string(kMessage, static_cast<char>('a' + (each->qp->qp_num & 15))));
+  }
   for (uint32_t i = 0; i < kMessages; ++i) {
-    for (const auto& each : initiators) {
-      each->buffer.Put(0, std::string(kMessage, static_cast<char>('a' + (each->qp->qp_num & 15))));
-      each->Post(target, each->buffer.Sge(0, kMessage), Send);
-    }
+    for (const auto& each : initiators) each->Post(target, each->buffer.Sge(0, kMessage), Send);
   }
   std::map<uint32_t, uint32_t> counts;
   for (uint32_t i = 0; i < kInitiators * kMessages; ++i) {
