@@ -59,8 +59,7 @@ class CompletionQueue {
   ///
   /// @param cqe_bytes  64 or 128
   /// @errors  CommandError: kBadCqSize if either ring has no room for that, kBadResourceState if the queue
-  /// has
-  ///          failed
+  ///          has failed
   /// @source  rdma-core v44, providers/mlx5/cq.c, mlx5_cq_resize_copy_cqes()
   void Resize(uint8_t* ring, uint32_t log_depth, uint32_t cqe_bytes);
 
