@@ -114,8 +114,8 @@ class Rails {
   /// Waits until all parts of a Write() are done, and writes those again that a failed rail lost, by the
   /// other rails. Writing twice does no harm as long as neither side uses the memory for anything else.
   ///
-  /// @errors  kError if no rail is left, and the last that failed; as for Wait(). What is done then is not
-  /// known
+  /// @errors  kError if no rail is left, and the last that failed; as for Wait(). What is done then is
+  ///          unknown
   WARPVERBS_DEVICE Status WaitOrRepeat(const RailTicket& ticket, const RailRemoteMemory& remote,
                                        const RailLocalMemory& local, const WaitLimit& limit) {
     Status status;
@@ -172,8 +172,7 @@ class Rails {
     return Lowest(behind != 0 ? behind : rails);
   }
 
-  /// Returns the rail that is `nth` of the set bits, counted around. So the parts of a write differ in
-  /// theirs.
+  /// Returns the rail that is `nth` of the set bits, counted around: parts of a write differ in theirs.
   WARPVERBS_DEVICE static uint32_t Nth(uint32_t rails, uint32_t nth) {
     for (nth %= static_cast<uint32_t>(__builtin_popcountll(rails)); nth != 0; --nth) rails &= rails - 1;
     return Lowest(rails);
