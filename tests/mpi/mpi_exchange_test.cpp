@@ -87,18 +87,21 @@ TEST(MpiExchange, ReportsASilentRank) {
 }
 
 TEST(MpiExchange, ReportsALongMessageThatDoesNotEnd) {
-  constexpr int kTag = 5;
+  constexpr int kTag = 5, kBegun = 6;
   TcpExchange aside = SideChannel();
   if (Rank() == 0) {
     const std::vector<uint8_t> message = MessageOf(0, 5'000'000);
     MPI_Request sending = MPI_REQUEST_NULL;
     MPI_Isend(message.data(), static_cast<int>(message.size()), MPI_BYTE, 1, kTag, MPI_COMM_WORLD, &sending);
-    aside.Swap({}, "that the other rank gave up", Soon());  // until then this rank does not call MPI
+    // MPI may send the message's beginning in a later call. After this one, this rank does not call MPI for a while.
+    MPI_Recv(nullptr, 0, MPI_BYTE, 1, kBegun, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    aside.Swap({}, "that the other rank gave up", Soon());
     MPI_Recv(nullptr, 0, MPI_BYTE, 1, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Wait(&sending, MPI_STATUS_IGNORE);
   } else {
     MpiExchange exchange(MPI_COMM_WORLD, 0, kTag);
-    MPI_Probe(0, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);  // the message has begun
+    MPI_Probe(0, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Send(nullptr, 0, MPI_BYTE, 0, kBegun, MPI_COMM_WORLD);
     EXPECT_THAT(
         SentenceOf(exchange, DeadlineIn(std::chrono::milliseconds(200))),
         testing::StartsWith("Cannot swap a word with rank 0: its message began and did not end within "));
