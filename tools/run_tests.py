@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs CTest and prints a line for each test program, failures in full, and the counts of test cases at the end.
+"""Runs CTest and prints a line for each test program and failures in full. At the end it prints the failed tests once more, with
+the last lines of each, and the counts of test cases.
 
 Usage: tools/run_tests.py BUILD_FOLDER [ctest option]..."""
 
@@ -18,6 +19,7 @@ RESULT = re.compile(r"^ *\d+/\d+ Test +#\d+: (.*?) \.*([* ]*[A-Z][\w ()]*?)(?: +
 STARTED = re.compile(r"^ *Start +\d+: ")
 # By default CTest's report has the first KiB of a test's output, and the counts are at its end.
 COMPLETE = ["--test-output-size-passed", "10000000", "--test-output-size-failed", "10000000"]
+TAIL = 20  # lines of a failed test that are printed once more at the end
 SUMMARY = re.compile(r"^\[ +(PASSED|SKIPPED|FAILED) +\] (\d+) tests?(?:\.|, listed below:)$", re.MULTILINE)
 
 
@@ -51,6 +53,7 @@ def run(folder, options, report):
     programs, done, seconds, start = len(left), 0, collections.Counter(), time.monotonic()
     width = max(map(len, left), default=0)
     failed = collections.Counter()
+    tails = []  # of each failed test: its first line and its last lines
     process = subprocess.Popen([*ctest, "--output-on-failure", *COMPLETE, "--output-junit", report], stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, errors="replace")
     shown = False  # whether the following lines belong to a failed test
@@ -61,6 +64,7 @@ def run(folder, options, report):
         if not match:
             if shown:
                 print(line, end="")
+                tails[-1][1].append(line)
             continue
         test, result, took = match[1], match[2].strip(), float(match[3] or 0)
         program = program_of(test)
@@ -68,6 +72,7 @@ def run(folder, options, report):
         if shown:
             failed[program] += 1
             print(f"{test}: {result.lstrip('*')}")
+            tails.append((f"{test}: {result.lstrip('*')}", collections.deque(maxlen=TAIL)))
         left[program] -= 1
         seconds[program] += took
         if not left[program]:
@@ -78,6 +83,8 @@ def run(folder, options, report):
     counts = count_cases(report) if left and pathlib.Path(report).is_file() else collections.Counter()
     if status and not counts["failed"]:
         counts["failed"] = 1  # CTest itself failed
+    for title, tail in tails:
+        print(f"Failed test: {title}", *(f"    {line.rstrip()}" for line in tail if line.strip()), sep="\n")
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped in {programs} test programs "
           f"({time.monotonic() - start:.0f} s)")
     return status

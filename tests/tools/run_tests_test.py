@@ -42,6 +42,15 @@ class RunTests(unittest.TestCase):
     def test_programs_that_die(self):
         self.check((0, 2, 0), ("echo '[  PASSED  ] 3 tests.'; kill -9 $$",), ("printf '\\001\\377'; kill -9 $$",))
 
+    def test_failed_tests_are_repeated_at_the_end(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "CTestTestfile.cmake").write_text('add_test(bad sh -c "seq 100; false")\nadd_test(good true)')
+            done = subprocess.run([RUN_TESTS, folder], capture_output=True, text=True)
+        repeated = done.stdout.partition("Failed test: ")[2].splitlines()
+        self.assertEqual(repeated[0], "bad: Failed")
+        self.assertIn("    100", repeated)
+        self.assertNotIn("    1", repeated)
+
     def test_programs_that_must_fail(self):
         self.check((1, 0, 0), ("echo '[  FAILED  ] 1 test, listed below:'; echo a race; false", "PASS_REGULAR_EXPRESSION race"))
         self.check((0, 1, 0), ("echo '[  PASSED  ] 3 tests.'", "PASS_REGULAR_EXPRESSION race"))
