@@ -98,8 +98,8 @@ void ExpectCopy(const Buffer& from, size_t offset, const Buffer& to, size_t to_o
   from.CopyTo(offset, to, to_offset, bytes);
   const auto begin = source.begin() + static_cast<ptrdiff_t>(offset);
   std::copy_n(begin, bytes, expected.begin() + static_cast<ptrdiff_t>(to_offset));
-  EXPECT_TRUE(Contents(to) == expected) << pair;
-  EXPECT_TRUE(Contents(from) == source) << pair;
+  EXPECT_TRUE(Same(Contents(to), expected)) << pair;
+  EXPECT_TRUE(Same(Contents(from), source)) << pair;
 }
 
 TEST_F(BufferCopies, FillsMemoryOfAnyKind) {
@@ -117,7 +117,7 @@ TEST_F(BufferCopies, FillsMemoryOfAnyKind) {
     fill(kWhole, 0, std::byte{0x33});
     std::vector<std::byte> found(kWhole);
     buffer->CopyOut(0, found);
-    EXPECT_EQ(found, expected) << kind->name();
+    EXPECT_TRUE(Same(found, expected)) << kind->name();
     EXPECT_THROW(buffer->Fill(kWhole, buffer->size(), std::byte{0}), std::out_of_range) << kind->name();
     EXPECT_THROW(buffer->Fill(1, ~size_t{0}, std::byte{0}), std::out_of_range) << kind->name();
   }
@@ -180,7 +180,7 @@ void ExpectMove(const Buffer& buffer, const Buffer& same, size_t offset, size_t 
   buffer.CopyIn(0, expected);
   buffer.CopyTo(offset, same, to_offset, bytes);
   std::memmove(expected.data() + to_offset, expected.data() + offset, bytes);
-  EXPECT_TRUE(Contents(buffer) == expected) << buffer.name() << " from " << offset << " to " << to_offset;
+  EXPECT_TRUE(Same(Contents(buffer), expected)) << buffer.name() << " from " << offset << " to " << to_offset;
 }
 
 TEST_F(BufferCopies, ActLikeMemmoveOnOverlappingRanges) {

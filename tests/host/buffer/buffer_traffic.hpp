@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <vector>
 
 #include "host/endpoint/link.hpp"
@@ -38,9 +40,19 @@ inline ::testing::AssertionResult WriteBuffer(const Device& device, const Buffer
 
 /// Returns bytes that differ from their neighbours.
 inline std::vector<std::byte> Pattern(size_t bytes, unsigned seed) {
+  constexpr size_t kPeriod = 251 * 256;
   std::vector<std::byte> pattern(bytes);
-  for (size_t i = 0; i < bytes; ++i) pattern[i] = static_cast<std::byte>((i * 7 + i / 251 + seed) & 0xff);
+  const size_t first = std::min(bytes, kPeriod);
+  for (size_t i = 0; i < first; ++i) pattern[i] = static_cast<std::byte>((i * 7 + i / 251 + seed) & 0xff);
+  for (size_t i = first; i < bytes; i += kPeriod)
+    std::memcpy(&pattern[i], pattern.data(), std::min(kPeriod, bytes - i));
   return pattern;
+}
+
+/// Compares as operator== does, which compares bytes one by one in code that is not optimised.
+inline bool Same(const std::vector<std::byte>& one, const std::vector<std::byte>& other) {
+  return one.size() == other.size() &&
+         (one.empty() || std::memcmp(one.data(), other.data(), one.size()) == 0);
 }
 
 inline std::vector<std::byte> Contents(const Buffer& buffer) {
