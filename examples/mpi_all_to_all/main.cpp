@@ -83,8 +83,10 @@ struct PeerLink {
   device::Status status{.code = device::Code::kPending};
 };
 
+/// Returns whether this rank received the right words from all others.
+///
 /// @param wrong  rank that writes a wrong word, so that a test sees it found; -1: none
-void AllToAll(int rank, int ranks, int wrong) {
+bool AllToAll(int rank, int ranks, int wrong) {
   const host::Device device;
   const host::Deadline deadline = host::DeadlineIn(kTimeout);
   std::vector<std::unique_ptr<PeerLink>> links;
@@ -108,11 +110,12 @@ void AllToAll(int rank, int ranks, int wrong) {
   MPI_Barrier(MPI_COMM_WORLD);  // all writes of all ranks are complete
   for (const auto& link : links) {
     if (const size_t words = link->WrongWords(rank); words != 0) {
-      throw std::runtime_error(std::to_string(words) + " words of rank " + std::to_string(link->peer) +
-                               " are wrong.");
+      std::fprintf(stderr, "rank %d: %zu words of rank %d are wrong.\n", rank, words, link->peer);
+      return false;
     }
   }
   std::printf("rank %d: %zu words from each of %zu ranks are right\n", rank, kWords, links.size());
+  return true;
 }
 
 }  // namespace
@@ -128,13 +131,16 @@ int main(int argc, char** argv) {
   int rank = 0, ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  int failed = 0, any_failed = 0;
   try {
-    AllToAll(rank, ranks, argc == 3 && std::string(argv[1]) == "--wrong" ? std::stoi(argv[2]) : -1);
+    failed = !AllToAll(rank, ranks, argc == 3 && std::string(argv[1]) == "--wrong" ? std::stoi(argv[2]) : -1);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "rank %d: %s\n", rank, error.what());
     std::fflush(stderr);
     MPI_Abort(MPI_COMM_WORLD, 1);  // ends the other ranks
   }
+  // All ranks end alike: with Open MPI, mpiexec may hang if several ranks abort at once.
+  MPI_Allreduce(&failed, &any_failed, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   MPI_Finalize();
-  return 0;
+  return any_failed;
 }
