@@ -17,6 +17,7 @@ LISTED = re.compile(r"^ *Test +#\d+: (.+)$")
 # The time is in the next line if a regular expression was not found.
 RESULT = re.compile(r"^ *\d+/\d+ Test +#\d+: (.*?) \.*([* ]*[A-Z][\w ()]*?)(?: +([\d.]+) sec|  [A-Z].*)")
 STARTED = re.compile(r"^ *Start +\d+: ")
+END = re.compile(r"^\d+% tests passed, ")
 # By default CTest's report has the first KiB of a test's output, and the counts are at its end.
 COMPLETE = ["--test-output-size-passed", "10000000", "--test-output-size-failed", "10000000"]
 TAIL = 20  # lines of a failed test that are printed once more at the end
@@ -56,14 +57,17 @@ def run(folder, options, report):
     tails = []  # of each failed test: its first line and its last lines
     process = subprocess.Popen([*ctest, "--output-on-failure", *COMPLETE, "--output-junit", report], stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, errors="replace")
+    ended = None  # whether CTest's own summary has begun
     shown = False  # whether the following lines belong to a failed test
     for line in process.stdout:
         if STARTED.match(line):
             continue
         match = RESULT.match(line)
         if not match:
+            ended = ended or END.match(line)
             if shown:
                 print(line, end="")
+            if shown and not ended:
                 tails[-1][1].append(line)
             continue
         test, result, took = match[1], match[2].strip(), float(match[3] or 0)
