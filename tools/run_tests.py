@@ -57,17 +57,15 @@ def run(folder, options, report):
     tails = []  # of each failed test: its first line and its last lines
     process = subprocess.Popen([*ctest, "--output-on-failure", *COMPLETE, "--output-junit", report], stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, errors="replace")
-    ended = None  # whether CTest's own summary has begun
     shown = False  # whether the following lines belong to a failed test
     for line in process.stdout:
         if STARTED.match(line):
             continue
         match = RESULT.match(line)
         if not match:
-            ended = ended or END.match(line)
+            shown = shown and not END.match(line)
             if shown:
                 print(line, end="")
-            if shown and not ended:
                 tails[-1][1].append(line)
             continue
         test, result, took = match[1], match[2].strip(), float(match[3] or 0)
@@ -75,8 +73,9 @@ def run(folder, options, report):
         shown = result.lstrip("*") not in ("Passed", "Skipped", "Not Run (Disabled)")
         if shown:
             failed[program] += 1
-            print(f"{test}: {result.lstrip('*')}")
-            tails.append((f"{test}: {result.lstrip('*')}", collections.deque(maxlen=TAIL)))
+            title = f"{test}: {result.lstrip('*')}"
+            print(title)
+            tails.append((title, collections.deque(maxlen=TAIL)))
         left[program] -= 1
         seconds[program] += took
         if not left[program]:
