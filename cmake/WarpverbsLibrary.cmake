@@ -1,7 +1,7 @@
 # warpverbs_library(<layer> <source>...): adds the library warpverbs_<layer>, for users warpverbs::<layer>.
 #
-# A shared library exports only what WARPVERBS_EXPORT marks. The version script also hides the instances of the C++ library's
-# templates. The inline namespace v0_2 changes with each minor version, and so does SOVERSION: a program of one minor version
+# A shared library exports only what WARPVERBS_EXPORT marks; if its folder has an exports.map, only what that names. The version
+# script also hides the instances of the C++ library's templates. The inline namespace v0_2 changes with each minor version, and so does SOVERSION: a program of one minor version
 # cannot run with another, and the loader says so.
 function(warpverbs_library layer)
   set(target warpverbs_${layer})
@@ -13,8 +13,11 @@ function(warpverbs_library layer)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:warpverbs_build>)
   if(BUILD_SHARED_LIBS)
-    set(map "${PROJECT_BINARY_DIR}/exports.map")
-    configure_file("${PROJECT_SOURCE_DIR}/cmake/exports.map.in" "${map}" @ONLY)
+    set(map "${CMAKE_CURRENT_SOURCE_DIR}/exports.map")
+    if(NOT EXISTS "${map}")
+      set(map "${PROJECT_BINARY_DIR}/exports.map")
+      configure_file("${PROJECT_SOURCE_DIR}/cmake/exports.map.in" "${map}" @ONLY)
+    endif()
     target_link_options(${target} PRIVATE "LINKER:--version-script=${map}")
     set_target_properties(${target} PROPERTIES LINK_DEPENDS "${map}" INSTALL_RPATH "$ORIGIN")
     if(NOT WARPVERBS_SANITIZE)  # a sanitizer's functions are in the program
