@@ -14,6 +14,7 @@ report it. With --ready, PROGRAM has neither port nor host: the client starts wh
 import argparse
 import os
 import pathlib
+import random
 import re
 import shlex
 import signal
@@ -34,10 +35,24 @@ class Failure(Exception):
     """A failed check, with its reason."""
 
 
+claims = []  # sockets whose names keep other runs of this script from a port
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return probe.getsockname()[1]
+    """Returns a port that nobody uses, and that no other run takes while this process lives. Neither the kernel nor rdma_cm
+    gives it to a program that leaves the choice to them."""
+    while True:
+        port = random.randrange(10000, 32768)
+        claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            claim.bind(f"\0warpverbs/run_pair/{port}")
+            with socket.socket() as probe:
+                probe.bind((HOST, port))
+        except OSError:
+            claim.close()
+        else:
+            claims.append(claim)
+            return port
 
 
 def is_listening(port, by_rdma_cm):

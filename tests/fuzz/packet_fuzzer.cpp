@@ -21,7 +21,8 @@ std::vector<uint8_t> Encode(const Frame& frame) {
   std::vector<uint8_t> bytes(kMaxFrameHeaderBytes);
   bytes.resize(WriteFrameHeaders(frame.flow, frame.transport.size(), bytes));
   bytes.insert(bytes.end(), frame.transport.begin(), frame.transport.end());
-  SealFrame(bytes);
+  bytes.resize(bytes.size() + FrameTrailerBytes(frame.flow));
+  SealFrame(bytes, LinkOf(frame.flow));
   return bytes;
 }
 
@@ -35,13 +36,13 @@ void TakePacket(std::span<const uint8_t> input) {
   Require(Encode(*again) == once, "a packet survives its own encoding");
 }
 
-void TakeFrame(std::span<const uint8_t> input) {
-  const std::optional<Frame> frame = ParseFrame(input);
+void TakeFrame(std::span<const uint8_t> input, mlx5::PortType link) {
+  const std::optional<Frame> frame = ParseFrame(input, link);
   if (!frame) return;
   IsSealed(*frame);
   TakePacket(frame->transport.first(frame->transport.size() - kIcrcBytes));
   const std::vector<uint8_t> once = Encode(*frame);
-  const std::optional<Frame> again = ParseFrame(once);
+  const std::optional<Frame> again = ParseFrame(once, link);
   Require(again.has_value(), "an encoded frame is one");
   Require(IsSealed(*again), "a sealed frame is sealed");
   Require(Encode(*again) == once, "a frame survives its own encoding");
@@ -51,7 +52,8 @@ void TakeFrame(std::span<const uint8_t> input) {
 }  // namespace softhca
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  softhca::TakeFrame({data, size});
+  for (const auto link : {softhca::mlx5::PortType::kEthernet, softhca::mlx5::PortType::kInfiniBand})
+    softhca::TakeFrame({data, size}, link);
   softhca::TakePacket({data, size});
   return 0;
 }

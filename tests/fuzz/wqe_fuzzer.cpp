@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <array>
 
+#include "core/message_requester.hpp"
 #include "core/queues.hpp"
-#include "core/requester.hpp"
 #include "dma/null_memory.hpp"
 #include "fuzz/guarded_memory.hpp"
 #include "wire/byte_order.hpp"
-#include "wire/direct_link.hpp"
+#include "wire/message_link.hpp"
 
 namespace softhca {
 namespace {
@@ -69,8 +69,8 @@ class Sender {
   Hca hca{TestDevice()};
   uint32_t pd = hca.AllocPd();
   GuardedMemory memory{hca, pd};
-  DirectLink link{{&hca}};
-  Requester requester{link};
+  MessageLink link{{&hca}};
+  MessageRequester requester{link};
   QpUser a{hca, pd, options_}, b{hca, pd, options_};
 };
 

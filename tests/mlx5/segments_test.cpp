@@ -110,6 +110,16 @@ TEST(Wqe, LaysOutTheSegmentsOfAUmr) {  // the tables of tests/data/prm have none
   expect(&KlmSegment::bytes, &mlx5_wqe_umr_klm_seg::byte_count);
   expect(&KlmSegment::key, &mlx5_wqe_umr_klm_seg::mkey);
   expect(&KlmSegment::address, &mlx5_wqe_umr_klm_seg::address);
+  EXPECT_EQ(sizeof(UmrRepeatSegment), sizeof(mlx5_wqe_umr_repeat_block_seg));
+  expect(&UmrRepeatSegment::bytes, &mlx5_wqe_umr_repeat_block_seg::byte_count);
+  expect(&UmrRepeatSegment::operation, &mlx5_wqe_umr_repeat_block_seg::op);
+  expect(&UmrRepeatSegment::repetitions, &mlx5_wqe_umr_repeat_block_seg::repeat_count);
+  expect(&UmrRepeatSegment::entries, &mlx5_wqe_umr_repeat_block_seg::num_ent);
+  EXPECT_EQ(sizeof(UmrRepeatEntry), sizeof(mlx5_wqe_umr_repeat_ent_seg));
+  expect(&UmrRepeatEntry::stride, &mlx5_wqe_umr_repeat_ent_seg::stride);
+  expect(&UmrRepeatEntry::bytes, &mlx5_wqe_umr_repeat_ent_seg::byte_count);
+  expect(&UmrRepeatEntry::key, &mlx5_wqe_umr_repeat_ent_seg::memkey);
+  expect(&UmrRepeatEntry::address, &mlx5_wqe_umr_repeat_ent_seg::va);
 }
 
 TEST(Wqe, NumbersTheFlagsOfAUmr) {

@@ -275,6 +275,7 @@ inline constexpr Field<bool> kLr{{"mkc.lr", 21, 1}};
 inline constexpr Field<uint32_t> kQpn{{"mkc.qpn", 32, 24}};
 inline constexpr Field<uint32_t> kMkey70{{"mkc.mkey_7_0", 56, 8}};
 inline constexpr Field<bool> kLength64{{"mkc.length64", 96, 1}};
+inline constexpr Field<bool> kEnRinval{{"mkc.en_rinval", 103, 1}};
 inline constexpr Field<uint32_t> kPd{{"mkc.pd", 104, 24}};
 inline constexpr Field<uint64_t> kStartAddr{{"mkc.start_addr", 128, 64}};
 inline constexpr Field<uint64_t> kLen{{"mkc.len", 192, 64}};

@@ -32,7 +32,8 @@ enum class CqeL3Header : uint8_t {
   kIpv4 = 2,  ///< RoCE v2; in the last 20 bytes
 };
 
-/// Flag of `flags_rqpn`: the receive starts with a header, whose kind is in bits 24 and 25.
+/// Flag of `flags_rqpn`: the receive starts with a header. Bits 24 and 25 have its kind; on InfiniBand, where
+/// it is a GRH, bits 24 to 27 have the service level.
 inline constexpr uint32_t kCqeHasL3Header = 1u << 28;
 
 /// A completion.
@@ -41,7 +42,7 @@ struct Cqe64 {
   uint8_t ml_path;
   uint8_t reserved1[4];
   Be16 slid;
-  Be32 flags_rqpn;  ///< kCqeHasL3Header | CqeL3Header << 24 | remote QP number
+  Be32 flags_rqpn;  ///< kCqeHasL3Header | CqeL3Header or service level << 24 | remote QP number
   uint8_t reserved2[4];
   Be32 srqn_uidx;  ///< the QP's user index with CQE version 1
   Be32 imm;        ///< immediate data, exactly as the sender put it

@@ -195,6 +195,7 @@ enum UmrMask : uint64_t {
   kUmrAtomic = 0x200000,
   kUmrFree = 0x20000000,
 };
+inline constexpr uint64_t kUmrAccess = kUmrLocalWrite | kUmrRemoteRead | kUmrRemoteWrite | kUmrAtomic;
 
 /// The new contents of a memory key.
 struct MkeySegment {
@@ -233,6 +234,27 @@ struct KlmSegment {
   Be64 address;
 };
 static_assert(sizeof(KlmSegment) == 16);
+
+/// First of the segments that take the place of KlmSegments if a key is made of pieces that repeat at a
+/// stride. UmrRepeatEntry segments follow.
+struct UmrRepeatSegment {
+  Be32 bytes;      ///< size of all entries together, once
+  Be32 operation;  ///< kUmrRepeat
+  Be32 repetitions;
+  Be16 reserved;
+  Be16 entries;
+};
+static_assert(sizeof(UmrRepeatSegment) == 16);
+inline constexpr uint32_t kUmrRepeat = 0x400;
+
+/// A piece of memory that repeats.
+struct UmrRepeatEntry {
+  Be16 stride;  ///< from the start of one repetition to the next
+  Be16 bytes;
+  Be32 key;
+  Be64 address;
+};
+static_assert(sizeof(UmrRepeatEntry) == 16);
 
 /// First segment of a shared receive queue's WQE; data segments follow.
 struct SrqNextSegment {

@@ -151,7 +151,7 @@ void AddOptions(CLI::App& app, Settings& settings) {
       ->check(CLI::Range(1, 2).description(""))
       ->type_name("N");
   AddChoice(app, "--link", kLinks, settings.link)
-      ->description("ethernet (RoCE; default) or infiniband")
+      ->description("ethernet (RoCE; default), or infiniband, among this user's programs on this host")
       ->type_name("LAYER");
   AddChoice(app, "--mtu", kMtus, settings.mtu)
       ->description("MTU of the ports: 256, 512, 1024, 2048 or 4096 bytes of payload (default 4096)")

@@ -5,9 +5,10 @@
 #include <cstring>
 
 #include "core/hca.hpp"
-#include "core/responder.hpp"
+#include "core/remote_memory.hpp"
 #include "dma/copy.hpp"
 #include "dma/device_memory.hpp"
+#include "dma/null_memory.hpp"
 
 namespace softhca {
 namespace {
@@ -60,8 +61,13 @@ AtomicResult ExecuteAtomic(const QueuePair& target, uint64_t address, uint32_t r
   }
   const RemoteMemory memory = FindRemoteMemory(target, {address, rkey, operands.bytes}, kAccessRemoteAtomic);
   if (memory.refusal != Syndrome::kNone) return {.refusal = memory.refusal};
-  uint8_t* const word = memory.bytes.data();
-  if (DeviceMemory* const device = DeviceOf(word)) return ApplyInDevice(*device, memory.bytes, operands);
+  const Bytes bytes = memory.span().front();
+  uint8_t* const word = bytes.data();
+  // An indirect key may cut the word, or move it.
+  if (bytes.size() != operands.bytes || reinterpret_cast<uintptr_t>(word) % operands.bytes != 0 ||
+      IsNullMemory(word))
+    return {.refusal = Syndrome::kRemoteAccess};
+  if (DeviceMemory* const device = DeviceOf(word)) return ApplyInDevice(*device, bytes, operands);
   if (!WaitForCopies()) return {.refusal = Syndrome::kRemoteAccess};
   return {.old = operands.bytes == 8 ? Apply<uint64_t>(word, operands) : Apply<uint32_t>(word, operands)};
 }

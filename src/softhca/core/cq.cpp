@@ -171,7 +171,9 @@ bool CompletionQueue::Write(const Completion& completion) {
   } else {
     const uint32_t header =
         completion.l3_header ? mlx5::kCqeHasL3Header | static_cast<uint32_t>(*completion.l3_header) << 24 : 0;
-    cqe.ok.flags_rqpn = mlx5::ToBe32(header | (completion.remote_qpn & 0xffffff));
+    const uint32_t level = uint32_t{completion.service_level} << 24;  // Ethernet has the header's kind there
+    cqe.ok.flags_rqpn = mlx5::ToBe32(header | level | (completion.remote_qpn & 0xffffff));
+    cqe.ok.slid = mlx5::ToBe16(completion.slid);
     cqe.ok.imm = completion.imm;
     cqe.ok.byte_count = mlx5::ToBe32(completion.bytes);
     cqe.ok.timestamp = Now();

@@ -40,6 +40,8 @@ struct Completion {
   uint32_t remote_qpn = 0;
   bool solicited = false;
   std::optional<mlx5::CqeL3Header> l3_header{};     ///< for datagrams
+  uint16_t slid = 0;                                ///< source LID; for datagrams on InfiniBand
+  uint8_t service_level = 0;                        ///< for datagrams on InfiniBand
   mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;  ///< for error opcodes only
   std::optional<uint8_t> vendor_syndrome{};         ///< default: the code that goes with the syndrome
 };

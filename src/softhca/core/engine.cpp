@@ -34,7 +34,7 @@ void RingSendQueues(Hca& hca, uint32_t uar, uint64_t doorbell) {
     const bool runs = qp->state == mlx5::QpState::kRts || qp->state == mlx5::QpState::kError;
     if (!runs && qpn != named) continue;
     qp->doorbell_pending = true;
-    if (qpn == named) qp->retry.now = qp->retry.timeouts != 0 && qp->retry.not_ready == 0;
+    if (qpn == named) qp->retry.now = qp->retry.timeouts != 0 && qp->retry.rnr_retries == 0;
     FetchPosted(*qp);
     if (Observer* const observer = hca.observer()) observer->OnDoorbell(*qp);
   }

@@ -112,7 +112,9 @@ void Hca::ReregisterMemory(uint32_t key, const Mkey& mkey) {
 }
 
 uint32_t Hca::AllocWindow(uint32_t pdn, bool revocable) {
-  return RegisterMemory({.pdn = pdn, .revocable = revocable, .free = true, .window = WindowTarget{}});
+  // The program chooses the low byte of a revocable window's key; 0 until it does.
+  const auto variant = revocable ? std::optional<uint8_t>{0} : std::nullopt;
+  return RegisterMemory({.pdn = pdn, .revocable = revocable, .free = true, .window = RegionAddress{}}, variant);
 }
 
 void Hca::DeallocWindow(uint32_t key) {
@@ -171,6 +173,24 @@ uint8_t* Hca::UmemAddress(uint32_t umem, uint64_t offset, uint64_t bytes) const 
                                                          std::to_string(memory.size()) + " bytes");
   }
   return memory.data() + offset;
+}
+
+uint32_t Hca::AddCardMemory(CardMemory memory) {
+  uint64_t used = 0;
+  for (const auto& [number, taken] : card_memories_) used += taken.memory.size();
+  if (memory.memory.size() > limits::kCardMemoryBytes - used) {
+    throw CommandError(
+        CommandStatus::kLimitExceeded,
+        "the card has " + std::to_string(limits::kCardMemoryBytes - used) + " bytes of memory left");
+  }
+  card_memories_.emplace(NextNumber(last_card_memory_, card_memories_), std::move(memory));
+  return last_card_memory_;
+}
+
+void Hca::RemoveCardMemory(uint32_t number) {
+  if (!card_memories_.contains(number)) ThrowNotFound("card memory", number);
+  if (mkeys_.UsesCardMemory(number)) ThrowInUse("card memory", number, "memory region");
+  card_memories_.erase(number);
 }
 
 uint32_t Hca::CreateCq(CqConfig config) {
@@ -283,9 +303,6 @@ uint32_t Hca::CreateQp(QpConfig config) {
   if (config.service == mlx5::ServiceType::kXrc) {
     throw CommandError(CommandStatus::kBadParameter, "XRC queue pairs are not supported");
   }
-  if ((target || config.service == mlx5::ServiceType::kDci) && config_.link != mlx5::PortType::kEthernet) {
-    throw CommandError(CommandStatus::kBadParameter, "DC needs Ethernet");
-  }
   if (target && config.srqn == 0) {
     throw CommandError(CommandStatus::kBadParameter, "a DC target needs a shared receive queue");
   }
@@ -315,6 +332,29 @@ void Hca::DestroyQp(uint32_t qpn) {
   const bool attached = !qp->groups.empty();
   qps_.erase(qpn);
   if (attached && network_ != nullptr) network_->OnGroups();
+}
+
+void Hca::OpenQp(uint32_t qpn, uint32_t xrcd, const void* owner, std::function<void(QpEvent)> on_event) {
+  QueuePair* const qp = FindQp(qpn);
+  if (qp == nullptr || qp->config.xrc != XrcRole::kTarget || qp->config.xrcd != xrcd) {
+    throw CommandError(CommandStatus::kBadParameter,
+                       "the XRC domain has no target of number " + std::to_string(qpn));
+  }
+  qp->sharers.emplace(owner, std::move(on_event));
+}
+
+void Hca::CloseQp(uint32_t qpn, const void* owner) {
+  QueuePair* const qp = FindQp(qpn);
+  if (qp == nullptr) ThrowNotFound("queue pair", qpn);
+  const bool creator = !qp->sharers.contains(owner);
+  if (qp->sharers.size() + (qp->left ? 0 : 1) == 1) return DestroyQp(qpn);
+  if (creator) {
+    qp->left = true;
+    qp->config.on_event = {};
+    qp->config.uar_page = 0;  // its context may free it: a target posts nothing
+  } else {
+    qp->sharers.erase(owner);
+  }
 }
 
 void Hca::AttachMulticast(uint32_t qpn, const Gid& group) {

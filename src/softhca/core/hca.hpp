@@ -31,6 +31,13 @@ struct Umem {
   std::shared_ptr<const void> hold{};  ///< see Mkey::hold
 };
 
+/// Memory on the card that a program has allocated. "Device memory" in verbs, which is a GPU's elsewhere in
+/// softhca.
+struct CardMemory {
+  Bytes memory;
+  std::shared_ptr<const void> hold{};  ///< see Mkey::hold
+};
+
 struct SrqConfig {
   uint32_t pdn = 0;
   // For XRC.
@@ -102,6 +109,14 @@ class Hca {
   /// @errors  CommandError: kBadParameter if [offset, offset + bytes) lies outside
   uint8_t* UmemAddress(uint32_t umem, uint64_t offset, uint64_t bytes) const;
 
+  /// Takes a part of the card's memory.
+  ///
+  /// @errors  CommandError: kLimitExceeded if the card has too little left
+  uint32_t AddCardMemory(CardMemory memory);
+  /// Gives a part of the card's memory back.
+  void RemoveCardMemory(uint32_t number);
+  const CardMemory& FindCardMemory(uint32_t number) const { return card_memories_.at(number); }
+
   uint32_t CreateCq(CqConfig config);
   /// Moves a queue to another ring, see CompletionQueue::Resize().
   void ResizeCq(uint32_t cqn, uint8_t* ring, uint32_t log_depth, uint32_t cqe_bytes);
@@ -119,6 +134,15 @@ class Hca {
 
   uint32_t CreateQp(QpConfig config);
   void DestroyQp(uint32_t qpn);
+  /// Opens an XRC target once more.
+  ///
+  /// @param xrcd   its XRC domain
+  /// @param owner  key for CloseQp()
+  /// @errors  CommandError: kBadParameter if the domain has no such target
+  void OpenQp(uint32_t qpn, uint32_t xrcd, const void* owner, std::function<void(QpEvent)> on_event);
+  /// Closes a queue pair for one of its owners: one of OpenQp(), or else the one that created it. The last
+  /// one destroys it.
+  void CloseQp(uint32_t qpn, const void* owner);
   void ModifyQp(uint32_t qpn, mlx5::QpState to, const QpChange& change);
   const QueuePair& Qp(uint32_t qpn) const;
   /// Attaches a queue pair to a multicast group: it receives the group's datagrams.
@@ -172,6 +196,7 @@ class Hca {
   std::set<uint32_t> pds_;
   std::map<uint32_t, uint8_t*> uars_;
   std::map<uint32_t, Umem> umems_;
+  std::map<uint32_t, CardMemory> card_memories_;
   struct Xrcd {
     std::optional<XrcdFile> file;
     uint32_t opened = 1;  ///< times that it is open
@@ -181,7 +206,7 @@ class Hca {
   std::map<uint32_t, std::unique_ptr<SharedReceiveQueue>> srqs_;
   std::map<uint32_t, std::unique_ptr<QueuePair>> qps_;
   uint32_t last_pdn_ = 0, last_uar_ = 0, last_umem_ = 0, last_cqn_ = 0x40, last_srqn_ = 0, last_qpn_ = 0x100,
-           last_xrcd_ = 0;
+           last_xrcd_ = 0, last_card_memory_ = 0;
 };
 
 }  // namespace softhca

@@ -33,8 +33,15 @@ inline constexpr uint32_t kFirstEqn = 8;  ///< EQ number of completion vector 0
 inline constexpr uint32_t kLocalAckDelay = 16;
 inline constexpr uint32_t kClockKhz = 1'000'000;
 inline constexpr uint32_t kAtomicBytes = 4 | 8;
+inline constexpr uint32_t kPortGigabits = 400;  ///< NDR, four lanes
 
-inline constexpr uint16_t kSubnetManagerLid = 1;
+/// Memory on the card that programs may allocate, in parts of 64 bytes.
+///
+/// @source  Linux v6.12, drivers/infiniband/hw/mlx5/dm.c, mlx5_cmd_alloc_memic(), for the parts
+inline constexpr uint64_t kCardMemoryBytes = 128 << 10;
+inline constexpr uint64_t kCardMemoryPart = 64;
+
+inline constexpr uint16_t kSubnetManagerLid = 1;  ///< no port has it: the first block of addresses is 1
 inline constexpr uint16_t kRocePort = 4791;
 inline constexpr uint16_t kFirstSourcePort = 0xc000, kLastSourcePort = 0xffff;
 
@@ -42,6 +49,12 @@ constexpr uint32_t GidTableSize(mlx5::PortType link) { return link == mlx5::Port
 
 constexpr uint32_t PkeyTableSize(mlx5::PortType link) {
   return link == mlx5::PortType::kEthernet ? 1 : kPkeys;
+}
+
+/// Returns an entry of a port's P_Key table: every port is a full member of the default partition, and of no
+/// other one. On Ethernet each index is that of the default partition.
+constexpr uint16_t Pkey(mlx5::PortType link, uint32_t index) {
+  return link == mlx5::PortType::kEthernet || index == 0 ? 0xffff : 0;
 }
 
 /// Returns a port's capability mask: a communication manager, and on Ethernet GIDs that are IP addresses.

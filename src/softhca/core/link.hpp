@@ -55,11 +55,11 @@ struct Request {
 struct Response {
   enum class Kind : uint8_t {
     kAcknowledged,
-    kRepeated,          ///< acknowledged and not executed: it was executed before
-    kReceiverNotReady,  ///< no receive is posted: retry after `rnr_timer`
-    kSilence,           ///< no response: retry after the timeout
-    kRejected,          ///< the request fails with `syndrome`
-    kLocalFault,        ///< the request fails: the requester's own memory is inaccessible
+    kRepeated,    ///< acknowledged and not executed: it was executed before
+    kRnr,         ///< no receive is posted: retry after `rnr_timer`
+    kSilence,     ///< no response: retry after the timeout
+    kRejected,    ///< the request fails with `syndrome`
+    kLocalFault,  ///< the request fails: the requester's own memory is inaccessible
   };
   Kind kind = Kind::kAcknowledged;
   mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;
@@ -67,12 +67,18 @@ struct Response {
 
   /// With kRejected: syndrome of the responder's own receive; kNone: the responder gets an event instead.
   mlx5::Syndrome receive_syndrome = mlx5::Syndrome::kNone;
+  bool silent = false;  ///< with kRejected: the requester gets no answer, so its retries run out
 };
 
 constexpr Response Rejected(mlx5::Syndrome requester, mlx5::Syndrome receive = mlx5::Syndrome::kNone) {
   return {.kind = Response::Kind::kRejected, .syndrome = requester, .receive_syndrome = receive};
 }
 
+/// A send with invalidate that names a key which peers may not invalidate.
+///
+/// @source  IBTA 1.4, 9.9.6.3, class J: no NAK; so does Linux v6.12, drivers/infiniband/sw/rxe/rxe_resp.c
+constexpr Response kRefusedInvalidation{
+    .kind = Response::Kind::kRejected, .syndrome = mlx5::Syndrome::kRemoteAccess, .silent = true};
 constexpr Response kRepeated{.kind = Response::Kind::kRepeated};
 constexpr Response kSilence{.kind = Response::Kind::kSilence};
 constexpr Response kLocalFault{.kind = Response::Kind::kLocalFault};

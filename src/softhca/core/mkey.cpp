@@ -42,7 +42,14 @@ uint32_t MkeyTable::Add(const Mkey& mkey, std::optional<uint8_t> variant) {
   return index << 8 | low;
 }
 
-bool MkeyTable::Remove(uint32_t key) { return Find(key) != nullptr && entries_.erase(IndexOf(key)) != 0; }
+bool MkeyTable::Remove(uint32_t key) {
+  const auto found = entries_.find(IndexOf(key));
+  if (found == entries_.end()) return false;
+  // Work requests change the low byte of an indirect key.
+  if (!found->second.mkey.layout && found->second.variant != (key & 0xff)) return false;
+  entries_.erase(found);
+  return true;
+}
 
 bool MkeyTable::RemoveWindow(uint32_t key) { return entries_.erase(IndexOf(key)) != 0; }
 
@@ -58,24 +65,66 @@ bool MkeyTable::UsesPd(uint32_t pdn) const {
                      [&](const auto& entry) { return entry.second.mkey.pdn == pdn; });
 }
 
-Bytes MkeyTable::Translate(uint32_t key, uint32_t pdn, uint64_t iova, uint64_t bytes, uint32_t access,
-                           uint32_t qpn) const {
-  const Mkey* mkey = Find(key);
+bool MkeyTable::UsesCardMemory(uint32_t number) const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [&](const auto& entry) { return entry.second.mkey.card_memory == number; });
+}
+
+bool MkeyTable::HasWindow(uint32_t region_key) const {
+  return std::any_of(entries_.begin(), entries_.end(), [&](const auto& entry) {
+    const Mkey& mkey = entry.second.mkey;
+    return mkey.window && !mkey.free && mkey.window->key == region_key;
+  });
+}
+
+bool MkeyTable::Resolve(const KeyRange& range, uint32_t access, Pieces& to, uint32_t qpn, int depth) const {
+  const Mkey* const mkey = Find(range.key);
   if (mkey == nullptr) {
     const bool local = (access & ~uint32_t{kAccessLocalWrite}) == 0;
-    return key == kNullKey && local ? NullMemory(bytes) : Bytes{};
+    if (range.key != kNullKey || !local) return false;
+    to.Add(NullMemory(range.bytes));
+    return true;
   }
-  if (!Serves(*mkey, qpn) || !Allows(*mkey, pdn, iova, bytes, access)) return {};
-  uint64_t offset = iova - mkey->iova;
+  if (!Serves(*mkey, qpn) || !Allows(*mkey, range.pdn, range.iova, range.bytes, access)) return false;
+  const uint64_t offset = range.iova - mkey->iova;
   if (mkey->window) {
     // The region may have changed, or gone, since the window was bound.
-    const uint64_t address = mkey->window->address + offset;
-    mkey = Find(mkey->window->key);
-    if (mkey == nullptr || mkey->window || mkey->free) return {};
-    if (!Allows(*mkey, pdn, address, bytes, RegionAccess(access))) return {};
-    offset = address - mkey->iova;
+    const KeyRange part{mkey->window->key, range.pdn, mkey->window->address + offset, range.bytes};
+    return depth == 0 && Resolve(part, RegionAccess(access), to, qpn, depth + 1);
   }
-  return {mkey->memory + offset, static_cast<size_t>(bytes)};
+  if (mkey->layout) {
+    const KeyRange part{range.key, range.pdn, offset, range.bytes};
+    return depth < kMaxIndirection &&
+           ResolveLayout(*mkey->layout, part, RegionAccess(access), to, qpn, depth + 1);
+  }
+  to.Add({mkey->memory + offset, static_cast<size_t>(range.bytes)});
+  return true;
+}
+
+/// @param range  with an offset from the key's first byte in place of the address
+bool MkeyTable::ResolveLayout(const Layout& layout, const KeyRange& range, uint32_t access, Pieces& to,
+                              uint32_t qpn, int depth) const {
+  uint64_t once = 0;
+  for (const Layout::Piece& piece : layout.pieces) once += piece.bytes;
+  if (once == 0) return range.bytes == 0;
+  uint64_t skip = range.iova % once;
+  uint64_t rest = range.bytes;
+  for (uint64_t repetition = range.iova / once; rest != 0; ++repetition) {
+    if (repetition >= layout.repetitions) return false;
+    for (const Layout::Piece& piece : layout.pieces) {
+      if (skip >= piece.bytes) {
+        skip -= piece.bytes;
+        continue;
+      }
+      const uint64_t part = std::min(rest, piece.bytes - skip);
+      const uint64_t address = piece.address + repetition * piece.stride + skip;
+      if (!Resolve({piece.key, range.pdn, address, part}, access, to, qpn, depth)) return false;
+      rest -= part;
+      skip = 0;
+      if (rest == 0) return true;
+    }
+  }
+  return true;
 }
 
 bool MkeyTable::MayBind(const WindowChange& change, uint32_t pdn) const {
@@ -88,17 +137,33 @@ bool MkeyTable::Change(const WindowChange& change, uint32_t pdn, uint32_t qpn) {
   const auto found = entries_.find(IndexOf(change.key));
   if (found == entries_.end()) return false;
   auto& [variant, mkey] = found->second;
-  if (!mkey.window || mkey.pdn != pdn) return false;
+  const bool frees_layout = change.free && mkey.layout && mkey.layout_room != 0;
+  if ((!mkey.window && !frees_layout) || mkey.pdn != pdn) return false;
   if (change.only_free && !mkey.free) return false;
-  if (change.only_own && (mkey.free || mkey.qpn != qpn || variant != (change.key & 0xff))) return false;
+  const bool own = frees_layout ? Serves(mkey, qpn) : !mkey.free && mkey.qpn == qpn;
+  if (change.only_own && (!own || variant != (change.key & 0xff))) return false;
   if (!change.free && !MayBind(change, pdn)) return false;
   variant = change.variant;
   mkey.free = change.free;
+  if (frees_layout) return true;
   mkey.qpn = change.qpn.value_or(mkey.qpn);
   mkey.access = change.access;
   mkey.iova = change.iova;
   mkey.bytes = change.bytes;
   mkey.window = change.target;
+  return true;
+}
+
+bool MkeyTable::ChangeLayout(const LayoutChange& change, uint32_t pdn) {
+  const auto found = entries_.find(IndexOf(change.key));
+  if (found == entries_.end()) return false;
+  auto& [variant, mkey] = found->second;
+  if (!mkey.layout || mkey.pdn != pdn || change.layout_size > mkey.layout_room) return false;
+  variant = change.variant;
+  mkey.free = false;
+  mkey.access = (mkey.access & ~change.changed_access) | change.access;
+  mkey.bytes = change.bytes.value_or(mkey.bytes);
+  if (change.layout) mkey.layout = change.layout;
   return true;
 }
 

@@ -5,8 +5,10 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "dma/device_memory.hpp"
+#include "dma/pieces.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 
 namespace softhca {
@@ -20,15 +22,30 @@ enum Access : uint32_t {
   kAccessRemoteWrite = 2,
   kAccessRemoteRead = 4,
   kAccessRemoteAtomic = 8,
+  kAccessAll = 15,
 };
 
-/// Memory that a memory window opens, in terms of the region behind it.
-struct WindowTarget {
+/// An address in a registered range.
+struct RegionAddress {
   uint32_t key = 0;  ///< the region's key
   uint64_t address = 0;
 };
 
-/// A registered range, or a memory window: a key that work requests bind to a part of a registered range.
+/// What an indirect key is made of, in terms of other keys: pieces, one after the other, and all of them
+/// again for each repetition.
+struct Layout {
+  struct Piece {
+    uint32_t key = 0;
+    uint64_t address = 0;
+    uint64_t bytes = 0;
+    uint64_t stride = 0;  ///< from one repetition to the next
+  };
+  std::vector<Piece> pieces{};
+  uint64_t repetitions = 1;
+};
+
+/// A registered range; a memory window: a key that work requests bind to a part of a registered range; or an
+/// indirect key: one that is made of parts of others.
 struct Mkey {
   uint32_t pdn = 0;
   uint32_t access = 0;        ///< Access bits
@@ -39,7 +56,10 @@ struct Mkey {
   bool revocable = false;                ///< a peer may free it by a send with invalidate
   bool free = false;                     ///< allows no access
   uint32_t qpn = mlx5::kAnyQpn;          ///< the only queue pair that may use it
-  std::optional<WindowTarget> window{};  ///< none: not a window
+  std::optional<RegionAddress> window{};  ///< none: not a window
+  std::optional<Layout> layout{};         ///< none: not indirect
+  uint32_t layout_room = 0;               ///< size in 16 bytes of the layouts that work requests may give it
+  uint32_t card_memory = 0;               ///< number of the card's memory that the range is in; 0: none
 };
 
 /// What a work request does to a memory window: binds it, or frees it.
@@ -53,7 +73,26 @@ struct WindowChange {
   uint32_t access = 0;
   uint64_t iova = 0;
   uint64_t bytes = 0;
-  WindowTarget target{};
+  RegionAddress target{};
+};
+
+/// What a work request changes of an indirect key; afterwards the key is in use.
+struct LayoutChange {
+  uint32_t key = 0;     ///< its low byte does not matter
+  uint8_t variant = 0;  ///< the new low byte
+  uint32_t changed_access = 0;
+  uint32_t access = 0;  ///< new values of the changed Access bits
+  std::optional<uint64_t> bytes{};
+  std::optional<Layout> layout{};
+  uint32_t layout_size = 0;  ///< in 16 bytes
+};
+
+/// A range of a key's addresses, as a work request or a peer names it.
+struct KeyRange {
+  uint32_t key = 0;
+  uint32_t pdn = 0;  ///< protection domain of the queue pair
+  uint64_t iova = 0;
+  uint64_t bytes = 0;
 };
 
 /// The translation and protection table of a device.
@@ -79,22 +118,35 @@ class MkeyTable {
   const Mkey* Find(uint32_t key) const;
   size_t size() const { return entries_.size(); }
   bool UsesPd(uint32_t pdn) const;
+  bool UsesCardMemory(uint32_t number) const;
+  /// Returns whether a memory window is bound to a region.
+  bool HasWindow(uint32_t region_key) const;
 
-  /// Returns the memory behind [iova, iova + bytes).
+  /// Appends the memory behind a range to a list.
+  ///
+  /// Keys that a window or an indirect key is made of must be of the same protection domain. They permit
+  /// reads, and changes if they permit local writes, at up to kMaxIndirection steps.
   ///
   /// @param qpn  the queue pair that a peer's request came to; 0: none
-  /// @return  an empty span with a null pointer if the protection domain or the queue pair has no such key,
-  /// or
-  ///          if the range or the access exceeds the key's
-  Bytes Translate(uint32_t key, uint32_t pdn, uint64_t iova, uint64_t bytes, uint32_t access,
-                  uint32_t qpn = 0) const;
+  /// @return  false if the protection domain or the queue pair has no such key, or if the range or the access
+  /// exceeds
+  ///          the key's; some of the memory may be in the list
+  bool Translate(const KeyRange& range, uint32_t access, Pieces& to, uint32_t qpn = 0) const {
+    return Resolve(range, access, to, qpn, 0);
+  }
 
-  /// Binds or frees a memory window for a queue pair. A window can be bound to a region of its own protection
-  /// domain, and permits remote writes and atomics only if the region permits local writes.
+  /// Binds or frees a memory window for a queue pair, or frees an indirect key. A window can be bound to a
+  /// region of its own protection domain, and permits remote writes and atomics only if the region permits
+  /// local writes.
   ///
   /// @return  false if the rules of `change` or of memory windows forbid it; the window then stays as it was
   /// @source  IBTA 1.4, 10.6.7.2; rdma-core v44, providers/mlx5/qp.c, set_umr_control_seg()
   bool Change(const WindowChange& change, uint32_t pdn, uint32_t qpn);
+
+  /// Gives an indirect key a new layout, length or access.
+  ///
+  /// @return  false if the key is not indirect or of another protection domain, or has no room for the layout
+  bool ChangeLayout(const LayoutChange& change, uint32_t pdn);
 
   /// Frees a key at the request of a peer of queue pair `qpn`.
   ///
@@ -107,6 +159,11 @@ class MkeyTable {
     Mkey mkey;
   };
 
+  static constexpr int kMaxIndirection = 4;
+
+  bool Resolve(const KeyRange& range, uint32_t access, Pieces& to, uint32_t qpn, int depth) const;
+  bool ResolveLayout(const Layout& layout, const KeyRange& range, uint32_t access, Pieces& to, uint32_t qpn,
+                     int depth) const;
   bool MayBind(const WindowChange& change, uint32_t pdn) const;
 
   std::unordered_map<uint32_t, Entry> entries_;  ///< entry by the upper 24 bits of its key

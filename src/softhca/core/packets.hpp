@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "core/config.hpp"
+#include "core/hca.hpp"
+#include "core/limits.hpp"
 #include "core/link.hpp"
 
 namespace softhca {
@@ -16,6 +17,20 @@ constexpr int32_t PsnDelta(uint32_t psn, uint32_t from) {
 }
 
 constexpr uint32_t AddPsn(uint32_t psn, uint32_t packets) { return (psn + packets) & kPsnMask; }
+
+/// Returns the P_Key of a queue pair's packets.
+inline uint16_t PkeyOf(const QueuePair& qp) {
+  return limits::Pkey(qp.hca->config().link, qp.attributes.pkey_index);
+}
+
+/// Returns whether packets with one P_Key reach a queue pair with the other: their partition is the same and
+/// valid, and one of the two is a full member.
+///
+/// @source  IBTA 1.4, 10.9.3
+constexpr bool SharePartition(uint16_t a, uint16_t b) {
+  constexpr uint16_t kFullMember = 0x8000;
+  return ((a ^ b) & ~kFullMember) == 0 && (a & ~kFullMember) != 0 && ((a | b) & kFullMember) != 0;
+}
 
 /// Returns the number of packets that a payload takes, at least one.
 constexpr uint32_t PacketCount(uint64_t payload_bytes, mlx5::Mtu mtu) {

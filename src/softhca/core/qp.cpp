@@ -168,11 +168,16 @@ void ModifyQp(QueuePair& qp, QpState to, const QpChange& change) {
   SetState(qp, to);
 }
 
+void Raise(const QueuePair& qp, QpEvent event) {
+  if (qp.config.on_event) qp.config.on_event(event);
+  for (const auto& [owner, on_event] : qp.sharers) on_event(event);
+}
+
 void EnterError(QueuePair& qp) {
   if (qp.state == QpState::kError) return;
   SetState(qp, QpState::kError);
   qp.retry = {};
-  if (qp.config.srqn != 0 && qp.config.on_event) qp.config.on_event(QpEvent::kLastWqeReached);
+  if (qp.config.srqn != 0) Raise(qp, QpEvent::kLastWqeReached);
 }
 
 }  // namespace softhca

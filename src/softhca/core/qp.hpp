@@ -66,6 +66,7 @@ struct QpConfig {
   uint8_t* send_ring = nullptr;
   uint32_t send_depth = 0;  ///< in WQEBBs, a power of two; 0: none
   mlx5::Be32* send_dbr = nullptr;
+  bool hears_itself = true;       ///< gets its own datagrams to multicast groups that it has joined
   bool cd_master = false;         ///< may execute WQEs that wait for completion queues
   uint64_t dc_access_key = 0;     ///< key that a DC target demands of its initiators
   ReceiveQueueConfig receive{};   ///< depth 0: none
@@ -133,8 +134,8 @@ struct DcTarget {
   bool drained = false;         ///< accepts no requests any more
 };
 
-/// A queue pair: its state, and the progress of its queues. Hca changes the state; Requester and Responder
-/// advance the indices.
+/// A queue pair: its state, and the progress of its queues. Hca changes the state; its requester and
+/// responder, of messages or of packets, advance the indices.
 struct QueuePair {
   Hca* hca = nullptr;
   uint32_t qpn = 0;
@@ -161,7 +162,7 @@ struct QueuePair {
   struct Retry {
     uint64_t at_ns = 0;  ///< time of the next attempt
     uint8_t timeouts = 0;
-    uint8_t not_ready = 0;
+    uint8_t rnr_retries = 0;
     bool now = false;  ///< retry at once: more was posted, and the peer may be ready now
   };
   Retry retry;
@@ -177,6 +178,10 @@ struct QueuePair {
   std::set<Gid> groups;                                   ///< multicast groups whose datagrams it receives
   std::map<uint16_t, InjectedFailure> injected_failures;  ///< failures by WQE index
   bool paused = false;                                    ///< whether a test has paused the send queue
+
+  /// Owners that have opened an XRC target besides the one that created it, and their handlers of events.
+  std::map<const void*, std::function<void(QpEvent)>> sharers;
+  bool left = false;  ///< whether the owner that created it has closed it, and only sharers are left
 
   DcTarget dc_target;
   bool serves_dc_target = false;  ///< one of a DC target's responders: has its number, and is in no table
@@ -197,6 +202,9 @@ inline bool Listens(const QueuePair& qp) {
 
 /// Returns the name for messages to users: "RTS".
 const char* ToString(mlx5::QpState state);
+
+/// Reports an event to all that have the queue pair open.
+void Raise(const QueuePair& qp, QpEvent event);
 
 /// Moves a queue pair to the error state; everything posted to it will be flushed.
 void EnterError(QueuePair& qp);

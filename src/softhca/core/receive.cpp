@@ -45,7 +45,7 @@ std::optional<Response> RefuseWithoutReceive(const QueuePair& target) {
   if (available != 0) return Rejected(Syndrome::kRemoteOperation);
   // Without a receive queue no receive can ever be posted: fail, rather than let the peer retry forever.
   if (target.receives->config().depth == 0) return Rejected(Syndrome::kRemoteInvalidRequest);
-  return Response{.kind = Response::Kind::kReceiverNotReady, .rnr_timer = target.attributes.min_rnr_timer};
+  return Response{.kind = Response::Kind::kRnr, .rnr_timer = target.attributes.min_rnr_timer};
 }
 
 void OpenReceive(QueuePair& target) {
@@ -66,10 +66,9 @@ Scatter FindReceiveMemory(const QueuePair& target, uint64_t offset, uint64_t byt
       continue;
     }
     const uint64_t part = std::min(bytes, size - offset);
-    const Bytes piece = target.hca->mkeys().Translate(
-        mlx5::FromBe(segment.lkey), pdn, mlx5::FromBe(segment.address) + offset, part, kAccessLocalWrite);
-    if (piece.data() == nullptr) return {.fault = Syndrome::kLocalProtection};
-    scatter.piece[scatter.pieces++] = piece;
+    const KeyRange range{mlx5::FromBe(segment.lkey), pdn, mlx5::FromBe(segment.address) + offset, part};
+    if (!target.hca->mkeys().Translate(range, kAccessLocalWrite, scatter.pieces))
+      return {.fault = Syndrome::kLocalProtection};
     offset = 0;
     bytes -= part;
   }
@@ -98,9 +97,9 @@ Response CompleteReceive(QueuePair& target, Completion message) {
 void Fail(QueuePair& target, const Response& rejected) {
   if (rejected.receive_syndrome != Syndrome::kNone) {
     Close(target, {.opcode = CqeOpcode::kResponderError, .syndrome = rejected.receive_syndrome});
-  } else if (target.config.on_event) {
+  } else {
     const bool access = rejected.syndrome == Syndrome::kRemoteAccess;
-    target.config.on_event(access ? QpEvent::kAccessError : QpEvent::kInvalidRequest);
+    Raise(target, access ? QpEvent::kAccessError : QpEvent::kInvalidRequest);
   }
   EnterError(target);
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -8,7 +7,7 @@
 #include "core/cq.hpp"
 #include "core/link.hpp"
 #include "core/qp.hpp"
-#include "dma/device_memory.hpp"
+#include "dma/pieces.hpp"
 
 /// Handling of the receive that a message consumes: `QueuePair::open_receive`, from the message's first
 /// packet to its last.
@@ -32,10 +31,9 @@ void OpenReceive(QueuePair& target);
 /// Memory that a part of a message is written to.
 struct Scatter {
   mlx5::Syndrome fault = mlx5::Syndrome::kNone;  ///< reason that it cannot be written
-  uint32_t pieces = 0;
-  std::array<Bytes, ReceiveWqe::kMaxSegments> piece{};
+  Pieces pieces{};
 
-  std::span<const Bytes> span() const { return {piece.data(), pieces}; }
+  std::span<const Bytes> span() const { return pieces.span(); }
 };
 
 /// Returns the open receive's memory for bytes [offset, offset + bytes) of the message.

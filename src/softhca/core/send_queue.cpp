@@ -11,7 +11,7 @@ using mlx5::Syndrome;
 
 void FetchPosted(QueuePair& qp) {
   if (qp.sends.Fetch() || qp.state == QpState::kError) return;
-  if (qp.config.on_event) qp.config.on_event(QpEvent::kCatastrophic);
+  Raise(qp, QpEvent::kCatastrophic);
   EnterError(qp);
 }
 
@@ -35,10 +35,12 @@ WqeAction Classify(const QueuePair& qp, const SendWqe& wqe, Syndrome fault) {
 }
 
 WqeResult ExecuteLocally(QueuePair& qp, const SendWqe& wqe, const WqeResult& result) {
-  const WindowChange* const change = wqe.window_change();
-  if (result.syndrome != Syndrome::kNone || change == nullptr) return result;
-  const bool changed = qp.hca->mkeys().Change(*change, qp.config.pdn, qp.qpn);
-  return {changed ? Syndrome::kNone : Syndrome::kMemoryWindowBind};
+  if (result.syndrome != Syndrome::kNone) return result;
+  MkeyTable& mkeys = qp.hca->mkeys();
+  bool changed = true;
+  if (const auto* const change = wqe.window_change()) changed = mkeys.Change(*change, qp.config.pdn, qp.qpn);
+  if (const auto* const change = wqe.layout_change()) changed = mkeys.ChangeLayout(*change, qp.config.pdn);
+  return changed ? result : WqeResult{Syndrome::kMemoryWindowBind};
 }
 
 void CompleteSend(QueuePair& qp, const SendEntry& entry, const WqeResult& result) {

@@ -4,7 +4,7 @@
 
 namespace softhca {
 
-/// Returns the time to wait for a receiver that was not ready, from its 5-bit code.
+/// Returns the pause that an RNR NAK asks for by its 5-bit code.
 ///
 /// @source  IBTA 1.4, table 46
 constexpr uint64_t RnrTimerNs(uint8_t code) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/data_segment.hpp"
 #include "core/hca.hpp"
@@ -58,11 +59,21 @@ bool IsSupported(WqeOpcode opcode, mlx5::ServiceType service) {
   }
 }
 
-/// Returns the memory of a data segment; an empty span with a null pointer if the queue pair may not access
-/// it.
-Bytes Translate(const QueuePair& qp, const mlx5::DataSegment& segment, Access access) {
-  return qp.hca->mkeys().Translate(mlx5::FromBe(segment.lkey), qp.config.pdn, mlx5::FromBe(segment.address),
-                                   SizeOf(segment), access);
+/// Appends the memory of a data segment to a list.
+///
+/// @return  false if the queue pair may not access it
+bool Translate(const QueuePair& qp, const mlx5::DataSegment& segment, Access access, Pieces& to) {
+  return qp.hca->mkeys().Translate(
+      {mlx5::FromBe(segment.lkey), qp.config.pdn, mlx5::FromBe(segment.address), SizeOf(segment)}, access,
+      to);
+}
+
+uint32_t AccessOf(const mlx5::MkeySegment& mkey) {
+  const auto has = [&](mlx5::MkeyAccess flag, Access right) {
+    return (mkey.access_flags & flag) != 0 ? right : uint32_t{0};
+  };
+  return has(mlx5::kMkeyLocalWrite, kAccessLocalWrite) | has(mlx5::kMkeyRemoteWrite, kAccessRemoteWrite) |
+         has(mlx5::kMkeyRemoteRead, kAccessRemoteRead) | has(mlx5::kMkeyAtomic, kAccessRemoteAtomic);
 }
 
 }  // namespace
@@ -110,6 +121,7 @@ void SendWqe::Fetch(const QueuePair& qp, uint32_t index) {
   fenced_ = fence > mlx5::kFenceInitiatorSmall;
   waits_ = false;
   window_change_.reset();
+  layout_change_.reset();
   request_ = {};
   request_.opcode = static_cast<WqeOpcode>(mlx5::FromBe(ctrl.opmod_index_opcode) & 0xff);
   request_.imm = ctrl.imm;
@@ -227,14 +239,20 @@ bool SendWqe::DecodeAtomic(uint8_t opmod) {
   return true;
 }
 
-/// Decodes the entry that binds or frees a memory window. Other keys cannot be changed by work requests.
+/// Decodes the entry that changes a memory key: a window that is bound or freed, or an indirect key. Only the
+/// change of an indirect key leaves the start address as it is.
 bool SendWqe::DecodeUmr() {
-  using namespace mlx5;
-  constexpr uint64_t kBind =
-      kUmrLength | kUmrStartAddress | kUmrLocalWrite | kUmrRemoteRead | kUmrRemoteWrite | kUmrAtomic;
-  UmrControlSegment control;
-  MkeySegment mkey;
+  mlx5::UmrControlSegment control;
+  mlx5::MkeySegment mkey;
   if (!Next(control) || !Next(mkey)) return false;
+  const bool starts = (mlx5::FromBe(control.mkey_mask) & mlx5::kUmrStartAddress) != 0;
+  const bool frees = (mkey.free & mlx5::kMkeyFree) != 0;
+  return starts || frees ? DecodeWindowChange(control, mkey) : DecodeLayoutChange(control, mkey);
+}
+
+bool SendWqe::DecodeWindowChange(const mlx5::UmrControlSegment& control, const mlx5::MkeySegment& mkey) {
+  using namespace mlx5;
+  constexpr uint64_t kBind = kUmrLength | kUmrStartAddress | kUmrAccess;
   const uint64_t mask = FromBe(control.mkey_mask);
   const bool frees = (mkey.free & kMkeyFree) != 0;
   const uint64_t expected = kUmrKeyByte | kUmrFree | (frees ? uint64_t{0} : kBind);
@@ -249,16 +267,60 @@ bool SendWqe::DecodeUmr() {
   if (!frees) {
     KlmSegment klm;
     if ((control.flags & kUmrInline) == 0 || !Next(klm) || Be64{} == mkey.length) return false;
-    const auto has = [&](MkeyAccess flag, Access right) {
-      return (mkey.access_flags & flag) != 0 ? right : uint32_t{0};
-    };
-    change.access = has(kMkeyLocalWrite, kAccessLocalWrite) | has(kMkeyRemoteWrite, kAccessRemoteWrite) |
-                    has(kMkeyRemoteRead, kAccessRemoteRead) | has(kMkeyAtomic, kAccessRemoteAtomic);
+    change.access = AccessOf(mkey);
     change.iova = FromBe(mkey.start_address);
     change.bytes = FromBe(mkey.length);
     change.target = {FromBe(klm.key), FromBe(klm.address)};
   }
   window_change_ = change;
+  return true;
+}
+
+/// @source  rdma-core v44, providers/mlx5/qp.c, mlx5_send_wr_mkey_configure() and its setters
+bool SendWqe::DecodeLayoutChange(const mlx5::UmrControlSegment& control, const mlx5::MkeySegment& mkey) {
+  using namespace mlx5;
+  constexpr uint64_t kAlways = kUmrKeyByte | kUmrFree;
+  const uint64_t mask = FromBe(control.mkey_mask);
+  const uint64_t access = mask & kUmrAccess;
+  // Another size at the place of the offset is that of a signature or of encryption.
+  if ((mask & ~uint64_t{kUmrLength} & ~access) != kAlways || control.flags != kUmrInline ||
+      FromBe(control.translation_offset) != 0 || (access != 0 && access != kUmrAccess)) {
+    return false;
+  }
+  LayoutChange change{.key = FromBe(request_.imm),
+                      .variant = static_cast<uint8_t>(FromBe(mkey.qpn_mkey)),
+                      .layout_size = FromBe(control.klm_octowords)};
+  if (access != 0) {
+    change.changed_access = kAccessAll;
+    change.access = AccessOf(mkey);
+  }
+  if ((mask & kUmrLength) != 0) change.bytes = FromBe(mkey.length);
+  if (change.layout_size != 0) {
+    change.layout.emplace();
+    if (!DecodeLayout(change.layout_size, *change.layout)) return false;
+  }
+  layout_change_ = std::move(change);
+  return true;
+}
+
+bool SendWqe::DecodeLayout(uint32_t size, Layout& layout) {
+  using namespace mlx5;
+  if (size * kSegmentBytes > end_ - cursor_) return false;
+  UmrRepeatSegment repeat;
+  std::memcpy(&repeat, raw_.data() + cursor_, sizeof repeat);
+  if (FromBe(repeat.operation) != kUmrRepeat) {
+    for (KlmSegment klm; size != 0 && Next(klm); --size) layout.pieces.push_back(PieceOf(klm));
+    return true;
+  }
+  cursor_ += sizeof repeat;
+  const uint32_t count = FromBe(repeat.entries);
+  if (count >= size) return false;
+  layout.repetitions = FromBe(repeat.repetitions);
+  UmrRepeatEntry entry;
+  for (uint32_t i = 0; i < count && Next(entry); ++i) {
+    layout.pieces.push_back(
+        {FromBe(entry.key), FromBe(entry.address), FromBe(entry.bytes), FromBe(entry.stride)});
+  }
   return true;
 }
 
@@ -274,15 +336,13 @@ bool SendWqe::DecodeWait(const QueuePair& qp, uint8_t opmod) {
 }
 
 bool SendWqe::FindResponseMemory(const QueuePair& qp) {
-  size_t pieces = 0;
+  local_.Clear();
   mlx5::DataSegment segment;
   for (cursor_ = data_; cursor_ < end_ && Next(segment);) {
-    const Bytes memory = Translate(qp, segment, kAccessLocalWrite);
-    request_.takes_response = memory.data() != nullptr;
+    request_.takes_response = Translate(qp, segment, kAccessLocalWrite, local_);
     if (!request_.takes_response) return false;
-    local_[pieces++] = memory;
   }
-  request_.local = std::span(local_.data(), pieces);
+  request_.local = local_.span();
   return true;
 }
 
@@ -292,7 +352,7 @@ Syndrome SendWqe::DecodeData(const QueuePair& qp) {
   const uint64_t longest = datagram ? MtuBytes(device.mtu) : uint64_t{1} << device.log_max_message;
   const bool lands_here = request_.fetches();
   const bool takes_inline = !lands_here && !IsLocal(request_.opcode);
-  size_t pieces = 0;
+  local_.Clear();
   data_ = cursor_;
   while (cursor_ < end_) {
     mlx5::DataSegment segment;
@@ -302,7 +362,7 @@ Syndrome SendWqe::DecodeData(const QueuePair& qp) {
       const uint32_t bytes = count & ~mlx5::kInlineFlag;
       const uint32_t payload = cursor_ - sizeof segment + sizeof(mlx5::InlineSegment);
       if (!takes_inline || bytes > end_ - payload) return Syndrome::kLocalQpOperation;
-      local_[pieces++] = Bytes(raw_.data() + payload, bytes);
+      local_.Add({raw_.data() + payload, bytes});
       cursor_ = (payload + bytes + mlx5::kSegmentBytes - 1) / mlx5::kSegmentBytes * mlx5::kSegmentBytes;
       request_.bytes += bytes;
       if (request_.bytes > longest) return Syndrome::kLocalLength;
@@ -311,11 +371,9 @@ Syndrome SendWqe::DecodeData(const QueuePair& qp) {
     request_.bytes += SizeOf(segment);
     if (request_.bytes > longest) return Syndrome::kLocalLength;
     if (lands_here) continue;
-    const Bytes memory = Translate(qp, segment, kAccessLocalRead);
-    if (memory.data() == nullptr) return Syndrome::kLocalProtection;
-    local_[pieces++] = memory;
+    if (!Translate(qp, segment, kAccessLocalRead, local_)) return Syndrome::kLocalProtection;
   }
-  request_.local = std::span(local_.data(), pieces);
+  request_.local = local_.span();
   if (IsAtomic(request_.opcode) && request_.bytes != request_.atomic.bytes) return Syndrome::kLocalLength;
   return Syndrome::kNone;
 }

@@ -52,6 +52,8 @@ class SendWqe {
   const Request& request() const { return request_; }
   /// Returns what the entry does to a memory window; null if it is no such entry.
   const WindowChange* window_change() const { return window_change_ ? &*window_change_ : nullptr; }
+  /// Returns what the entry does to an indirect key; null if it is no such entry.
+  const LayoutChange* layout_change() const { return layout_change_ ? &*layout_change_ : nullptr; }
 
  private:
   void Fetch(const QueuePair& qp, uint32_t index);
@@ -59,13 +61,16 @@ class SendWqe {
   bool DecodeDestination(const QueuePair& qp);
   bool DecodeAtomic(uint8_t opmod);
   bool DecodeUmr();
+  bool DecodeWindowChange(const mlx5::UmrControlSegment& control, const mlx5::MkeySegment& mkey);
+  bool DecodeLayoutChange(const mlx5::UmrControlSegment& control, const mlx5::MkeySegment& mkey);
+  bool DecodeLayout(uint32_t size, Layout& layout);
   bool DecodeWait(const QueuePair& qp, uint8_t opmod);
   mlx5::Syndrome DecodeData(const QueuePair& qp);
   template <class Segment>
   bool Next(Segment& segment);
 
   alignas(16) std::array<uint8_t, size_t{16} * mlx5::kWqebbBytes> raw_;
-  std::array<Bytes, mlx5::kMaxSegments> local_;
+  Pieces local_;
   uint32_t cursor_ = 0, end_ = 0;
   uint32_t data_ = 0;  ///< offset of the first data segment
   uint16_t index_ = 0;
@@ -75,6 +80,7 @@ class SendWqe {
   bool fenced_ = false;
   Request request_;
   std::optional<WindowChange> window_change_;
+  std::optional<LayoutChange> layout_change_;
 };
 
 }  // namespace softhca

@@ -19,37 +19,36 @@ uint32_t Read24(std::span<const uint8_t> bytes, size_t at) {
   return uint32_t{bytes[at]} << 16 | uint32_t{bytes[at + 1]} << 8 | bytes[at + 2];
 }
 
-/// Returns the transport packet of a RoCE frame; nothing for other frames.
-std::optional<std::span<const uint8_t>> TransportOf(std::span<const uint8_t> frame) {
-  const auto parsed = ParseFrame(frame);
+/// Returns the transport packet of an RDMA frame; nothing for other frames.
+std::optional<std::span<const uint8_t>> TransportOf(std::span<const uint8_t> frame, mlx5::PortType link) {
+  const auto parsed = ParseFrame(frame, link);
   return parsed ? std::optional(parsed->transport) : std::nullopt;
 }
 
 /// Flips a bit that the ICRC covers.
-void Corrupt(std::vector<uint8_t>& frame, uint64_t random) {
-  const auto transport = *TransportOf(frame);
+void Corrupt(std::vector<uint8_t>& frame, uint64_t random, mlx5::PortType link) {
+  const auto transport = *TransportOf(frame, link);
   size_t byte = (random >> 3) % (transport.size() - 1);
   if (byte >= kChangeableByte) ++byte;
   frame[static_cast<size_t>(transport.data() - frame.data()) + byte] ^=
       static_cast<uint8_t>(1 << (random & 7));
 }
 
-/// Flips a bit of the payload and corrects the ICRC, like a fault behind the NIC's checks. A frame without
+/// Flips a bit of the payload and corrects the CRCs, like a fault behind the NIC's checks. A frame without
 /// payload stays unchanged.
-void Flip(std::vector<uint8_t>& frame, uint64_t random) {
-  const auto transport = *TransportOf(frame);
+void Flip(std::vector<uint8_t>& frame, uint64_t random, mlx5::PortType link) {
+  const auto transport = *TransportOf(frame, link);
   const auto packet = Decode(transport.first(transport.size() - kIcrcBytes));
   if (!packet || packet->payload.empty()) return;
   const auto payload = static_cast<size_t>(packet->payload.data() - frame.data());
   frame[payload + (random >> 3) % packet->payload.size()] ^= static_cast<uint8_t>(1 << (random & 7));
-  const auto end = static_cast<size_t>(transport.data() + transport.size() - frame.data());
-  SealFrame(std::span(frame).first(end));
+  SealFrame(frame, link);
 }
 
 }  // namespace
 
 void FaultyDirection::Take(std::span<const uint8_t> frame, uint64_t now_ns, const FrameSink& out) {
-  const auto transport = TransportOf(frame);
+  const auto transport = TransportOf(frame, link_);
   if (!transport) return out(frame);
   const FrameFate fate =
       dice_->Roll({direction_, (*transport)[0], Read24(*transport, 5), Read24(*transport, 9)});
@@ -57,8 +56,8 @@ void FaultyDirection::Take(std::span<const uint8_t> frame, uint64_t now_ns, cons
   Bytes changed;
   if (fate.flip || fate.corrupt) {
     changed.assign(frame.begin(), frame.end());
-    if (fate.flip) Flip(changed, *fate.flip);
-    if (fate.corrupt) Corrupt(changed, *fate.corrupt);
+    if (fate.flip) Flip(changed, *fate.flip, link_);
+    if (fate.corrupt) Corrupt(changed, *fate.corrupt, link_);
     frame = changed;
   }
   for (int copies = fate.duplicate ? 2 : 1; copies != 0; --copies) {

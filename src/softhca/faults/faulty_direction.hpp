@@ -15,8 +15,9 @@ namespace softhca {
 class FaultyDirection {
  public:
   /// @param slow_ns  shortest time between two frames; 0: no limit
-  FaultyDirection(Direction direction, std::shared_ptr<FaultDice> dice, uint64_t slow_ns = 0)
-      : direction_(direction), dice_(std::move(dice)), slow_ns_(slow_ns) {}
+  FaultyDirection(Direction direction, std::shared_ptr<FaultDice> dice, mlx5::PortType link,
+                  uint64_t slow_ns = 0)
+      : direction_(direction), dice_(std::move(dice)), link_(link), slow_ns_(slow_ns) {}
 
   /// Takes a frame, and passes to `out` what comes out at once.
   void Take(std::span<const uint8_t> frame, uint64_t now_ns, const FrameSink& out);
@@ -36,6 +37,7 @@ class FaultyDirection {
 
   Direction direction_;
   std::shared_ptr<FaultDice> dice_;
+  mlx5::PortType link_;
   uint64_t slow_ns_;
   LossSink losses_ = [](const char*, uint64_t) {};
   uint64_t free_ns_ = 0;                  ///< time at which a slow receiver takes its next frame

@@ -6,11 +6,11 @@
 namespace softhca {
 
 FaultyMedium::FaultyMedium(std::unique_ptr<Medium> medium, const FaultPlan& plan,
-                           std::shared_ptr<FaultDice> dice, Clock now_ns)
+                           std::shared_ptr<FaultDice> dice, Clock now_ns, mlx5::PortType link)
     : medium_(std::move(medium)),
       now_ns_(std::move(now_ns)),
-      sent_(Direction::kSent, dice),
-      received_(Direction::kReceived, dice, plan.slow_ns),
+      sent_(Direction::kSent, dice, link),
+      received_(Direction::kReceived, dice, link, plan.slow_ns),
       forward_([this](std::span<const uint8_t> frame) { medium_->Send(frame); }) {}
 
 void FaultyMedium::Send(std::span<const uint8_t> frame) { sent_.Take(frame, now_ns_(), forward_); }

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 
+#include "wire/media/socket.hpp"
+
 namespace softhca {
 
 bool CapturingMedium::IsOwn(std::span<const uint8_t> frame) const {
-  constexpr size_t kSource = sizeof(Mac);  // after the destination
-  return std::any_of(macs_.begin(), macs_.end(), [&](const Mac& mac) {
-    return frame.size() >= kSource + mac.size() &&
-           std::equal(mac.begin(), mac.end(), frame.begin() + kSource);
-  });
+  return std::find(macs_.begin(), macs_.end(), SourceMac(frame, writer_->link())) != macs_.end();
 }
 
 void CapturingMedium::Send(std::span<const uint8_t> frame) {

@@ -23,6 +23,7 @@ class CapturingMedium : public Medium {
   void SetGroups(const std::set<Gid>& groups) override { medium_->SetGroups(groups); }
   void AddDescriptors(std::vector<int>& descriptors) const override { medium_->AddDescriptors(descriptors); }
   bool HasUnsent() const override { return medium_->HasUnsent(); }
+  bool HasUnsentTo(const Mac& destination) const override { return medium_->HasUnsentTo(destination); }
   uint64_t NextNs() const override { return medium_->NextNs(); }
   void ReportLosses(const LossSink& sink) override { medium_->ReportLosses(sink); }
 

@@ -137,7 +137,7 @@ void Log::OnStalledPeer(const QueuePair& qp) {
   if (!Logs(LogLevel::kDebug)) return;
   Write(LogLevel::kDebug, ToString(qp) +
                               " gets no acknowledgement in time and waits on: the peer's engine is stopped "
-                              "or waits for a processor");
+                              "or busy, or waits for a processor");
 }
 
 void Log::OnDrop(const char* reason, uint64_t frames) {

@@ -12,14 +12,15 @@
 
 namespace softhca {
 
-/// Writes frames to a file for tshark and Wireshark: whole Ethernet frames with nanosecond timestamps.
+/// Writes frames to a file for tshark and Wireshark: whole frames of one link layer with nanosecond
+/// timestamps.
 ///
 /// Called under the engine's lock.
 class PcapWriter {
  public:
   /// @param file  path; "%p" is replaced by the process id
   /// @errors  std::runtime_error: the file cannot be opened, or another process writes it
-  explicit PcapWriter(const std::string& file);
+  explicit PcapWriter(const std::string& file, mlx5::PortType link = mlx5::PortType::kEthernet);
   PcapWriter(const PcapWriter&) = delete;
   PcapWriter& operator=(const PcapWriter&) = delete;
   ~PcapWriter();
@@ -34,11 +35,14 @@ class PcapWriter {
   /// Writes all pending frames, and reports on standard error how many are missing. Later ones are lost.
   void End();
 
+  mlx5::PortType link() const { return link_; }
+
  private:
   template <class T>
   void Put(const T& header);
 
   OutputFile file_;
+  mlx5::PortType link_;
   std::vector<uint8_t> pending_;  ///< whole records
   uint64_t pending_frames_ = 0;
 };

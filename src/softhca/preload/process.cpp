@@ -77,7 +77,8 @@ std::unique_ptr<Observer> MakeObserver(const Settings& settings, const std::shar
 
 void MakeEngine(Process& process) {
   const Settings& settings = *OwnSettings();
-  const auto capture = settings.pcap.empty() ? nullptr : std::make_shared<PcapWriter>(settings.pcap);
+  const auto capture =
+      settings.pcap.empty() ? nullptr : std::make_shared<PcapWriter>(settings.pcap, settings.link);
   process.observer = MakeObserver(settings, capture);
   std::vector<std::unique_ptr<Hca>> devices;
   std::vector<Hca*> ends;

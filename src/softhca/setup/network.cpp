@@ -54,11 +54,17 @@ std::vector<WireAddress> WireAddressesOf(const PortConfig& port) {
 std::unique_ptr<Medium> OpenMedium(const Settings& settings, const std::vector<Hca*>& devices) {
   auto medium = std::make_unique<SwitchMedium>();
   const std::vector<Mac> macs = MacsOf(devices);
+  const mlx5::PortType link = settings.link;
   medium->Add(
-      [macs](auto frame) { return std::find(macs.begin(), macs.end(), DestinationMac(frame)) != macs.end(); },
+      [macs, link](auto frame) {
+        return std::find(macs.begin(), macs.end(), DestinationMac(frame, link)) != macs.end();
+      },
       std::make_unique<LoopMedium>());
-  medium->AddCopy(IsGroupFrame, std::make_unique<LoopMedium>());
-  if (settings.link == mlx5::PortType::kInfiniBand) return medium;
+  medium->AddCopy([link](auto frame) { return IsGroupFrame(frame, link); }, std::make_unique<LoopMedium>());
+  if (link == mlx5::PortType::kInfiniBand) {
+    medium->Add([](auto) { return true; }, std::make_unique<NeighbourMedium>(macs, link));
+    return medium;
+  }
   if (!settings.cable_local.empty()) {
     medium->Add([](auto) { return true; },
                 std::make_unique<CableMedium>(settings.cable_local, settings.cable_remote,
@@ -90,8 +96,8 @@ WireOptions WithFaultsAndCapture(WireOptions options, const Settings& settings,
   }
   if (const FaultPlan plan = ParseFaults(settings.faults); plan.ConcernsFrames()) {
     options.direct = false;
-    options.open_medium = [open = OpenMedium(std::move(options.open_medium)), plan] {
-      return std::make_unique<FaultyMedium>(open(), plan, std::make_shared<FaultDice>(plan), NowNs);
+    options.open_medium = [open = OpenMedium(std::move(options.open_medium)), plan, link = settings.link] {
+      return std::make_unique<FaultyMedium>(open(), plan, std::make_shared<FaultDice>(plan), NowNs, link);
     };
   }
   return options;

@@ -51,10 +51,10 @@ Gid DefaultGid(const Mac& mac) {
   return LinkLocalGid(GuidOf(mac) ^ kUniversal);
 }
 
-PortConfig MakeInfiniBandPort(const Mac& mac, uint32_t device, uint32_t port) {
+PortConfig MakeInfiniBandPort(const Mac& mac, uint16_t lid) {
   PortConfig config;
   config.mac = mac;
-  config.lid = static_cast<uint16_t>(1 + 2 * device + port);  // the subnet manager has LID 1
+  config.lid = lid;
   config.gids = {{LinkLocalGid(GuidOf(mac)), mlx5::RoceVersion::kV1}};
   return config;
 }
@@ -93,7 +93,7 @@ void AddPorts(const Settings& settings, uint32_t index, DeviceConfig& device) {
   for (uint32_t port = 1; port <= settings.ports; ++port) {
     const Mac mac = address_block::MacOf(settings.block, index, port);
     if (settings.link == mlx5::PortType::kInfiniBand) {
-      device.ports.push_back(MakeInfiniBandPort(mac, index, port));
+      device.ports.push_back(MakeInfiniBandPort(mac, address_block::LidOf(settings.block, index, port)));
     } else if (!settings.cable_local.empty()) {
       device.ports.push_back(MakePort(mac, CableAddresses(settings)));
     } else if (settings.interfaces.empty()) {
@@ -122,7 +122,7 @@ void CheckWire(const Settings& settings) {
     throw std::invalid_argument("a cable has only one port; omit --devices and --ports");
   if (settings.link == mlx5::PortType::kInfiniBand && (named != 0 || cable)) {
     throw std::invalid_argument(
-        "InfiniBand works only within a process; --interface and --cable need --link ethernet");
+        "InfiniBand connects programs of one host only; --interface and --cable need --link ethernet");
   }
   if (settings.link == mlx5::PortType::kInfiniBand && !settings.gids) {
     throw std::invalid_argument("every InfiniBand port has a GID; --no-gids needs --link ethernet");

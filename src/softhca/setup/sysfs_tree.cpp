@@ -58,7 +58,7 @@ void WritePort(const fs::path& folder, const DeviceConfig& device, const PortCon
   WriteGids(folder, device, port);
   fs::create_directories(folder / "pkeys");
   for (uint32_t i = 0; i < limits::PkeyTableSize(device.link); ++i)
-    Write(folder / "pkeys" / std::to_string(i), i == 0 ? "0xffff" : "0x0000");
+    Write(folder / "pkeys" / std::to_string(i), Format("0x%04x", limits::Pkey(device.link, i)));
   Write(folder / "state", port.up ? "4: ACTIVE" : "1: DOWN");
   Write(folder / "phys_state", port.up ? "5: LinkUp" : ethernet ? "3: Disabled" : "2: Polling");
   Write(folder / "link_layer", ethernet ? "Ethernet" : "InfiniBand");

@@ -48,7 +48,6 @@ void FillTransport(const DeviceConfig& config, Words page) {
 
 void FillDynamicConnections(const DeviceConfig& config, Words page) {
   using namespace mlx5::cmd_hca_cap;
-  if (config.link != PortType::kEthernet) return;
   SetField(page, kDct, true);
   SetField(page, kLogMaxDctConnections, limits::kLogDctConnections);
   SetField(page, kLogMaxRaReqDc, limits::kLogReads);
@@ -69,6 +68,7 @@ void FillQueues(const DeviceConfig& config, Words page) {
   SetField(page, kLogMaxMrwSz, 64);
   SetField(page, kImaicl, true);  // send with invalidate
   SetField(page, kDumpFillMkey, true);
+  SetField(page, kFixedBufferSize, true);  // indirect keys
   SetField(page, kLogMaxPd, limits::kLogPds);
   SetField(page, kLogMaxXrcd, limits::kLogXrcds);
   SetField(page, kLogMaxMcg, limits::kLogGroups);
@@ -100,7 +100,7 @@ void FillAtomics(const DeviceConfig& config, Words page) {
   SetField(page, kAtomicOperations,
            kAtomicCompareSwap | kAtomicFetchAdd | kAtomicMaskedCompareSwap | kAtomicMaskedFetchAdd);
   SetField(page, kAtomicSizeQp, limits::kAtomicBytes);
-  if (config.link == PortType::kEthernet) SetField(page, kAtomicSizeDc, limits::kAtomicBytes);
+  SetField(page, kAtomicSizeDc, limits::kAtomicBytes);
 }
 
 void FillRoce(const DeviceConfig& config, Words page) {

@@ -30,6 +30,8 @@ const char* Describe(Kind kind) {
       return "address handle";
     case Kind::kXrcd:
       return "XRC domain";
+    case Kind::kCardMemory:
+      return "card memory";
   }
   return "object";
 }
@@ -107,12 +109,14 @@ void Context::DestroyInHca(const Object& object) {
     case Kind::kSrq:
       return hca().DestroySrq(object.number);
     case Kind::kQp:
-      return hca().DestroyQp(object.number);
+      return hca().CloseQp(object.number, &object);
     case Kind::kUar:
       munmap(hca().FreeUar(object.number), mlx5::kUarPageBytes);
       return;
     case Kind::kXrcd:
       return hca().CloseXrcd(object.number);
+    case Kind::kCardMemory:
+      return hca().RemoveCardMemory(object.number);
     case Kind::kAddressHandle:
       return;
   }
@@ -120,7 +124,8 @@ void Context::DestroyInHca(const Object& object) {
 
 uint64_t Context::NextUarOffset(uint64_t file_bytes) {
   const auto is_used = [this](uint64_t offset) {
-    return offset == kClockPage * mlx5::kUarPageBytes ||
+    const uint64_t page = offset / mlx5::kUarPageBytes;
+    return page == kClockPage || IsCardMemoryPage(page) ||
            std::any_of(objects_.begin(), objects_.end(), [&](const auto& entry) {
              return entry.second->kind == Kind::kUar &&
                     static_cast<const UarObject&>(*entry.second).file_offset == offset;
@@ -135,6 +140,23 @@ uint64_t Context::NextUarOffset(uint64_t file_bytes) {
   throw Errno(ENOMEM, "the limit on file sizes leaves no room for another UAR page; raise ulimit -f");
 }
 
+uint16_t Context::NextCardMemoryPage(uint64_t pages, uint64_t file_bytes) const {
+  constexpr uint32_t kIndices = 0x10000;
+  for (uint32_t first = 0; first + pages <= kIndices; ++first) {
+    const uint64_t end = CardMemoryPage(first) + pages;
+    const bool contiguous = CardMemoryPage(first + static_cast<uint32_t>(pages) - 1) == end - 1;
+    if (end * mlx5::kUarPageBytes > file_bytes) break;
+    const auto overlaps = [&](const auto& entry) {
+      if (entry.second->kind != Kind::kCardMemory) return false;
+      const auto& other = static_cast<const CardMemoryObject&>(*entry.second);
+      return first < other.page_index + CardMemoryPages(other.bytes) && other.page_index < first + pages;
+    };
+    if (contiguous && std::none_of(objects_.begin(), objects_.end(), overlaps))
+      return static_cast<uint16_t>(first);
+  }
+  throw Errno(ENOMEM, "the limit on file sizes leaves no room for card memory; raise ulimit -f");
+}
+
 std::shared_ptr<EventPipe> Context::AddPipe(EventSort sort, size_t event_bytes) {
   auto pipe = std::make_shared<EventPipe>(sort, event_bytes, [observer = hca().observer()] {
     if (observer != nullptr) observer->OnLostEvent();
@@ -147,6 +169,14 @@ std::shared_ptr<EventPipe> Context::AddPipe(EventSort sort, size_t event_bytes) 
   pipes_.emplace(pipe->id(), pipe);
   pipe->HandOver();
   return pipe;
+}
+
+std::shared_ptr<EventPipe> Context::AsyncPipe() const {
+  const auto found = std::find_if(pipes_.begin(), pipes_.end(), [](const auto& entry) {
+    const EventPipe& pipe = *entry.second;
+    return pipe.sort() == EventSort::kVerbs && pipe.event_bytes() == sizeof(ib_uverbs_async_event_desc);
+  });
+  return found == pipes_.end() ? nullptr : found->second;
 }
 
 void Context::SendAsync(uint32_t type, uint64_t element) const {

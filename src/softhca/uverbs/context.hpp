@@ -12,6 +12,14 @@ namespace softhca::uverbs {
 /// Page of a device's file that shows the clock, MLX5_IB_MMAP_CLOCK_INFO << 8 in the kernel's numbering.
 inline constexpr uint64_t kClockPage = 7 << 8;
 
+/// Returns the page of a device's file that shows a page of card memory, MLX5_IB_MMAP_DEVICE_MEM with an
+/// extended index in the kernel's numbering.
+///
+/// @source  rdma-core v44, providers/mlx5/mlx5.h, set_command() and set_extended_index()
+constexpr uint64_t CardMemoryPage(uint32_t index) { return 8 << 8 | (index & 0xff) | index >> 8 << 16; }
+constexpr bool IsCardMemoryPage(uint64_t page) { return (page >> 8 & 0xff) == 8; }
+constexpr uint64_t CardMemoryPages(uint64_t bytes) { return (bytes + 4095) / 4096; }
+
 /// An open device: its objects by handle, and its event pipes.
 ///
 /// Every call except the constructor, the destructor and the constants needs the engine paused.
@@ -59,6 +67,8 @@ class Context {
   /// @param event_bytes  0: any length
   /// @errors  Errno: EBADF; EINVAL if it is no pipe of this context for such events
   std::shared_ptr<EventPipe> FindPipe(int fd, EventSort sort, size_t event_bytes) const;
+  /// Returns a pipe for the events of objects whose command names none; null if there is none.
+  std::shared_ptr<EventPipe> AsyncPipe() const;
   /// Forgets a pipe whose end the program has closed.
   void ForgetPipe(FileId id) { pipes_.erase(id); }
   /// Sends an event of a port or of the device.
@@ -67,7 +77,14 @@ class Context {
   void SendAsync(uint32_t type, uint64_t element) const;
   bool HasPipe(FileId id) const { return pipes_.contains(id); }
 
-  /// Returns an offset in the device's file at which neither a UAR page nor the clock is. Offsets are not
+  /// Returns the index of the first of `pages` free pages for card memory, which are contiguous in the
+  /// device's file.
+  ///
+  /// @param file_bytes  size of the file
+  /// @errors  Errno: ENOMEM
+  uint16_t NextCardMemoryPage(uint64_t pages, uint64_t file_bytes) const;
+
+  /// Returns an offset in the device's file that nothing else uses. Offsets are not
   /// reused soon: a program may still have a freed page mapped.
   ///
   /// @param file_bytes  size of the file

@@ -1,3 +1,7 @@
+#include <cstring>
+#include <optional>
+
+#include "core/data_segment.hpp"
 #include "core/limits.hpp"
 #include "uverbs/devx.hpp"
 
@@ -70,23 +74,83 @@ uint32_t ReadAccess(const Mailboxes& mail) {
          (has(mkc::kRr) ? kAccessRemoteRead : 0u) | (has(mkc::kA) ? kAccessRemoteAtomic : 0u);
 }
 
+/// Fills a key of the pages of a umem.
+void FillTranslated(const Mailboxes& mail, Mkey& mkey) {
+  using namespace mlx5;
+  const uint32_t umem = mail.Get(create_mkey_in::kMkeyUmemId);
+  mkey.memory = UmemMemory(mail.context, umem, mail.Get(create_mkey_in::kMkeyUmemOffset), mkey.bytes,
+                           (mkey.access & ~uint32_t{kAccessRemoteRead}) != 0);
+  mkey.hold = mail.hca().UmemHold(umem);
+}
+
+/// Reads the pieces of an indirect key. They follow the command.
+///
+/// @param entity_bytes  size of each piece; none: each has its own
+Layout ReadLayout(const Mailboxes& mail, std::optional<uint64_t> entity_bytes) {
+  using namespace mlx5;
+  const uint32_t count = mail.Get(mkc::kTranslationsOctwordSize.At(create_mkey_in::kMkc));
+  const auto list = std::as_bytes(mail.in.subspan(create_mkey_in::kBytes / sizeof(Be32)));
+  CheckParameter(count != 0 && count <= mail.Get(create_mkey_in::kTranslationsOctwordActualSize) &&
+                     count <= list.size() / sizeof(KlmSegment),
+                 "translations_octword_size is 0, or exceeds the list in the command");
+  Layout layout;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < count; ++i) {
+    KlmSegment klm;
+    std::memcpy(&klm, list.data() + i * sizeof klm, sizeof klm);
+    Layout::Piece piece = PieceOf(klm);
+    piece.bytes = entity_bytes.value_or(piece.bytes);
+    bytes += piece.bytes;
+    CheckParameter(mail.hca().mkeys().Find(piece.key) != nullptr, "a piece is in no memory region");
+    layout.pieces.push_back(piece);
+  }
+  CheckParameter(mail.Get(mkc::kLen.At(create_mkey_in::kMkc)) <= bytes,
+                 "the length exceeds the key's pieces");
+  return layout;
+}
+
+/// Fills an indirect key, whose pieces have one size (KSM) or sizes of their own (KLM). One that work
+/// requests may change starts without pieces, unless the command has a list.
+///
+/// @source  openucx/ucx v1.13.1, src/uct/ib/mlx5/dv/ib_mlx5dv_md.c, uct_ib_mlx5_devx_reg_ksm(): offset 0 of
+///          the key is the start of its first piece; rdma-core v44, providers/mlx5/verbs.c,
+///          _mlx5dv_create_mkey()
+void FillIndirect(const Mailboxes& mail, bool one_size, Mkey& mkey) {
+  using namespace mlx5;
+  constexpr uint32_t kMostRoom = 1 << 16;
+  const auto get = [&](auto field) { return mail.Get(field.At(create_mkey_in::kMkc)); };
+  std::optional<uint64_t> entity_bytes;
+  if (one_size) entity_bytes = uint64_t{1} << get(mkc::kLogPageSize);
+  const bool changes = get(mkc::kUmrEn);
+  CheckParameter(!(changes && one_size), "work requests cannot change a KSM key");
+  const bool empty = changes && mail.Get(create_mkey_in::kTranslationsOctwordActualSize) == 0;
+  mkey.layout = empty ? Layout{} : ReadLayout(mail, entity_bytes);
+  mkey.layout_room = changes ? get(mkc::kTranslationsOctwordSize) : 0;
+  CheckParameter(mkey.layout_room <= kMostRoom, "translations_octword_size is too large");
+  mkey.free = get(mkc::kFree);
+  mkey.revocable = get(mkc::kEnRinval);
+}
+
 std::unique_ptr<Object> CreateMkey(const Mailboxes& mail) {
   using namespace mlx5;
-  constexpr uint32_t kTranslated = 1;  // access mode: pages
+  constexpr uint32_t kTranslated = 1, kKsm = 3;  // access modes; 2 is KLM
   const auto get = [&](auto field) { return mail.Get(field.At(create_mkey_in::kMkc)); };
-  CheckParameter(get(mkc::kAccessMode10) == kTranslated && get(mkc::kAccessMode42) == 0 &&
-                     !get(mkc::kLength64) && !get(mkc::kUmrEn) && !get(mkc::kFree),
-                 "only memory keys of umem pages are implemented");
+  const uint32_t mode = get(mkc::kAccessMode10);
+  CheckParameter(mode >= kTranslated && get(mkc::kAccessMode42) == 0 && !get(mkc::kLength64),
+                 "only memory keys of umem pages and indirect keys are implemented");
+  CheckParameter(mode != kTranslated || (!get(mkc::kUmrEn) && !get(mkc::kFree)),
+                 "work requests cannot change a memory key of umem pages");
   Mkey mkey;
   mkey.pdn = get(mkc::kPd);
   mkey.access = ReadAccess(mail);
   mkey.iova = get(mkc::kStartAddr);
   mkey.bytes = get(mkc::kLen);
-  const uint32_t umem = mail.Get(create_mkey_in::kMkeyUmemId);
-  mkey.memory = UmemMemory(mail.context, umem, mail.Get(create_mkey_in::kMkeyUmemOffset), mkey.bytes,
-                           (mkey.access & ~uint32_t{kAccessRemoteRead}) != 0);
-  mkey.hold = mail.hca().UmemHold(umem);
   mail.context.Owned(Kind::kPd, mkey.pdn);
+  if (mode == kTranslated) {
+    FillTranslated(mail, mkey);
+  } else {
+    FillIndirect(mail, mode == kKsm, mkey);
+  }
   auto object =
       MakeObject(Kind::kMkey, mail.hca().RegisterMemory(mkey, static_cast<uint8_t>(get(mkc::kMkey70))));
   mail.Set(command_out::kObjectNumber, object->number >> 8);

@@ -6,9 +6,9 @@ namespace softhca::uverbs {
 namespace {
 
 const Method* Find(const IoctlRequest& request) {
-  for (const auto methods :
-       {DeviceMethods(), PdMethods(), XrcdMethods(), MrMethods(), MwMethods(), CqMethods(), SrqMethods(),
-        QpMethods(), AddressMethods(), EventMethods(), UarMethods(), DevxMethods(), DevxEventMethods()}) {
+  for (const auto methods : {DeviceMethods(), PdMethods(), XrcdMethods(), MrMethods(), MwMethods(),
+                             CqMethods(), SrqMethods(), QpMethods(), AddressMethods(), EventMethods(),
+                             UarMethods(), CardMemoryMethods(), DevxMethods(), DevxEventMethods()}) {
     const auto found = std::find_if(methods.begin(), methods.end(), [&](const Method& method) {
       return method.object == request.object() && method.id == request.method();
     });

@@ -91,6 +91,7 @@ std::span<const Method> QpMethods();
 std::span<const Method> AddressMethods();
 std::span<const Method> EventMethods();
 std::span<const Method> UarMethods();
+std::span<const Method> CardMemoryMethods();
 std::span<const Method> DevxMethods();
 std::span<const Method> DevxEventMethods();
 

@@ -37,6 +37,7 @@ void QueryDeviceEx(Call& call) {
       static_cast<uint32_t>(std::min(call.request().Length(UVERBS_ATTR_CORE_OUT), sizeof resp));
   resp.timestamp_mask = INT64_MAX;
   resp.hca_core_clock = limits::kClockKhz;
+  resp.max_dm_size = limits::kCardMemoryBytes;
   resp.device_cap_flags_ex = resp.base.device_cap_flags;
   call.request().Set(UVERBS_ATTR_CORE_OUT, resp);
   AnswerDriver(call.request());
@@ -101,6 +102,19 @@ void QueryPort(Call& call) {
   call.request().Set(UVERBS_ATTR_QUERY_PORT_RESP, resp);
 }
 
+// rdma-core 44 does not have these names.
+// @source  rdma-core v65, kernel-headers/rdma/ib_user_ioctl_cmds.h, uverbs_methods_device and
+// uverbs_attrs_query_port_speed_cmd_attr_ids
+constexpr uint16_t kQueryPortSpeed = UVERBS_METHOD_QUERY_GID_ENTRY + 1;
+constexpr uint16_t kQueryPortSpeedPort = 0, kQueryPortSpeedResponse = 1;
+
+/// Answers with the port's bandwidth in units of 100 Mb/s.
+void QueryPortSpeed(Call& call) {
+  const auto port = CheckPort(call.config(), call.request().Get<uint32_t>(kQueryPortSpeedPort));
+  constexpr uint64_t kSpeed = limits::kPortGigabits * 10;
+  call.request().Set(kQueryPortSpeedResponse, call.config().ports[port - 1].up ? kSpeed : uint64_t{0});
+}
+
 ib_uverbs_gid_entry Describe(const DeviceConfig& config, uint32_t port, uint32_t index) {
   const GidEntry& entry = config.ports[port - 1].gids[index];
   ib_uverbs_gid_entry result{};
@@ -153,6 +167,15 @@ void QueryGidTable(Call& call) {
   request.Set(UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, count);
 }
 
+/// Describes the port of the embedded switch that a port is behind. There is none, as on a card that is not in
+/// switchdev mode.
+///
+/// @source  Linux v6.12, drivers/infiniband/hw/mlx5/std_types.c, MLX5_IB_METHOD_QUERY_PORT
+void QuerySwitchPort(Call& call) {
+  CheckPort(call.config(), call.request().Get<uint32_t>(MLX5_IB_ATTR_QUERY_PORT_PORT_NUM));
+  call.request().Set(MLX5_IB_ATTR_QUERY_PORT, mlx5_ib_uapi_query_port{});
+}
+
 constexpr Method kDeviceMethods[] = {
     {UVERBS_OBJECT_DEVICE,
      UVERBS_METHOD_INVOKE_WRITE,
@@ -177,6 +200,16 @@ constexpr Method kDeviceMethods[] = {
      "QUERY_PORT",
      QueryPort,
      {Required(UVERBS_ATTR_QUERY_PORT_PORT_NUM), Required(UVERBS_ATTR_QUERY_PORT_RESP)}},
+    {UVERBS_OBJECT_DEVICE,
+     MLX5_IB_METHOD_QUERY_PORT,
+     "MLX5_QUERY_PORT",
+     QuerySwitchPort,
+     {Required(MLX5_IB_ATTR_QUERY_PORT_PORT_NUM), Required(MLX5_IB_ATTR_QUERY_PORT)}},
+    {UVERBS_OBJECT_DEVICE,
+     kQueryPortSpeed,
+     "QUERY_PORT_SPEED",
+     QueryPortSpeed,
+     {Required(kQueryPortSpeedPort), Required(kQueryPortSpeedResponse)}},
     {UVERBS_OBJECT_DEVICE,
      UVERBS_METHOD_QUERY_GID_ENTRY,
      "QUERY_GID_ENTRY",

@@ -81,6 +81,7 @@ void ReregisterMr(Call& call) {
   if (changes(~kKnown)) throw Errno(EOPNOTSUPP, "the flags are unknown");
   const uint32_t key = call.context().Get(cmd.mr_handle, Kind::kMkey).number;
   Mkey mkey = *call.hca().mkeys().Find(key);  // exists: its handle does
+  if (mkey.card_memory != 0) throw Errno(EINVAL, "a region of card memory cannot be registered again");
   if (changes(IBV_REREG_MR_CHANGE_ACCESS)) mkey.access = CheckAccess(cmd.access_flags);
   if (changes(IBV_REREG_MR_CHANGE_PD)) mkey.pdn = call.context().Get(cmd.pd_handle, Kind::kPd).number;
   if (changes(IBV_REREG_MR_CHANGE_TRANSLATION)) {
@@ -95,7 +96,12 @@ void ReregisterMr(Call& call) {
   call.request().Set(UVERBS_ATTR_CORE_OUT, ib_uverbs_rereg_mr_resp{key, key});
 }
 
-void DestroyMr(Call& call) { call.Destroy(UVERBS_ATTR_DESTROY_MR_HANDLE, Kind::kMkey); }
+/// @source  rdma-core v44, libibverbs/man/ibv_reg_mr.3: deregistration fails if a memory window is bound
+void DestroyMr(Call& call) {
+  if (call.hca().mkeys().HasWindow(call.Get(UVERBS_ATTR_DESTROY_MR_HANDLE, Kind::kMkey).number))
+    throw Errno(EBUSY, "a memory window is bound to the region; invalidate or free the window first");
+  call.Destroy(UVERBS_ATTR_DESTROY_MR_HANDLE, Kind::kMkey);
+}
 
 void QueryMr(Call& call) {
   IoctlRequest& request = call.request();
@@ -124,7 +130,47 @@ void RegisterExport(Call& call) {
   request.Set(UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, key);
 }
 
+/// Registers a part of the card's memory. Its first byte has address 0.
+///
+/// @source  Linux v6.12, drivers/infiniband/core/uverbs_std_types_mr.c, UVERBS_METHOD_DM_MR_REG, and
+///          drivers/infiniband/hw/mlx5/mr.c, mlx5_ib_reg_dm_mr()
+void RegisterCardMemory(Call& call) {
+  IoctlRequest& request = call.request();
+  const auto offset = request.Get<uint64_t>(UVERBS_ATTR_REG_DM_MR_OFFSET);
+  const auto bytes = request.Get<uint64_t>(UVERBS_ATTR_REG_DM_MR_LENGTH);
+  const auto flags = request.Get<uint32_t>(UVERBS_ATTR_REG_DM_MR_ACCESS_FLAGS, 0);
+  constexpr uint32_t kKnown = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | kRemoteChanges |
+                              IBV_ACCESS_ZERO_BASED | IBV_ACCESS_OPTIONAL_RANGE;
+  if ((flags & IBV_ACCESS_ZERO_BASED) == 0 || (flags & ~kKnown) != 0)
+    throw Errno(EINVAL,
+                "card memory needs IBV_ACCESS_ZERO_BASED, and supports local write and remote accesses");
+  const uint32_t access = CheckAccess(flags);
+  const auto& object = call.Get<CardMemoryObject>(UVERBS_ATTR_REG_DM_MR_DM_HANDLE, Kind::kCardMemory);
+  if (offset > object.bytes || bytes > object.bytes - offset)
+    throw Errno(EINVAL, "the range exceeds the card memory of " + std::to_string(object.bytes) + " bytes");
+  const uint32_t pdn = call.Get(UVERBS_ATTR_REG_DM_MR_PD_HANDLE, Kind::kPd).number;
+  const CardMemory& card = call.hca().FindCardMemory(object.number);
+  const uint32_t key = call.hca().RegisterMemory({.pdn = pdn,
+                                                  .access = access,
+                                                  .memory = card.memory.data() + offset,
+                                                  .bytes = bytes,
+                                                  .hold = card.hold,
+                                                  .card_memory = object.number});
+  request.SetHandle(UVERBS_ATTR_REG_DM_MR_HANDLE,
+                    call.context().Add(std::make_unique<Object>(Kind::kMkey, key)));
+  request.Set(UVERBS_ATTR_REG_DM_MR_RESP_LKEY, key);
+  request.Set(UVERBS_ATTR_REG_DM_MR_RESP_RKEY, key);
+}
+
 constexpr Method kMrMethods[] = {
+    {UVERBS_OBJECT_MR,
+     UVERBS_METHOD_DM_MR_REG,
+     "REG_DM_MR",
+     RegisterCardMemory,
+     {Required(UVERBS_ATTR_REG_DM_MR_HANDLE), Required(UVERBS_ATTR_REG_DM_MR_OFFSET),
+      Required(UVERBS_ATTR_REG_DM_MR_LENGTH), Required(UVERBS_ATTR_REG_DM_MR_PD_HANDLE),
+      Optional(UVERBS_ATTR_REG_DM_MR_ACCESS_FLAGS), Required(UVERBS_ATTR_REG_DM_MR_DM_HANDLE),
+      Required(UVERBS_ATTR_REG_DM_MR_RESP_LKEY), Required(UVERBS_ATTR_REG_DM_MR_RESP_RKEY)}},
     {UVERBS_OBJECT_MR,
      UVERBS_METHOD_REG_DMABUF_MR,
      "REG_DMABUF_MR",

@@ -88,8 +88,8 @@ void CreateQp(Call& call) {
   IoctlRequest& request = call.request();
   const auto type = request.Get<uint8_t>(UVERBS_ATTR_CREATE_QP_TYPE);
   const auto flags = request.Get<uint32_t>(UVERBS_ATTR_CREATE_QP_FLAGS, 0);
-  if ((flags & ~uint32_t{IB_UVERBS_QP_CREATE_SQ_SIG_ALL}) != 0)
-    throw Errno(EOPNOTSUPP, "a creation flag is unknown");
+  constexpr uint32_t kKnown = IB_UVERBS_QP_CREATE_SQ_SIG_ALL | IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK;
+  if ((flags & ~kKnown) != 0) throw Errno(EOPNOTSUPP, "a creation flag is unknown");
   const auto cap = request.Get<ib_uverbs_qp_cap>(UVERBS_ATTR_CREATE_QP_CAP);
   const auto driver = request.GetExtensible<mlx5_ib_create_qp>(UVERBS_ATTR_UHW_IN);
   QpConfig config;
@@ -104,6 +104,7 @@ void CreateQp(Call& call) {
     config.uar_page = driver.bfreg_index;
   }
   config.user_index = driver.uidx;
+  config.hears_itself = (flags & IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK) == 0;
 
   Context& context = call.context();
   const auto number = [&](uint16_t id, Kind kind) { return call.Get(id, kind).number; };
@@ -122,7 +123,7 @@ void CreateQp(Call& call) {
   auto object = std::make_unique<QpObject>(
       EventSource(call.Pipe<ib_uverbs_async_event_desc>(UVERBS_ATTR_CREATE_QP_EVENT_FD),
                   request.Get<uint64_t>(UVERBS_ATTR_CREATE_QP_USER_HANDLE)),
-      cap, flags != 0);
+      cap, (flags & IB_UVERBS_QP_CREATE_SQ_SIG_ALL) != 0);
   config.on_event = [qp = object.get()](QpEvent event) { qp->events.SendAsync(EventType(event)); };
   uint32_t qpn = object->number = call.hca().CreateQp(std::move(config));
   if (target) qpn = 0;  // the program gets the number with the transition to RTR
@@ -130,6 +131,25 @@ void CreateQp(Call& call) {
   request.Set(UVERBS_ATTR_CREATE_QP_RESP_CAP, cap);
   request.Set(UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, qpn);
   request.Set(UVERBS_ATTR_UHW_OUT, mlx5_ib_create_qp_resp{});
+}
+
+/// Opens an XRC target of a domain that this context has open, too. Each context gets its events.
+///
+/// @source  Linux v6.12, drivers/infiniband/core/uverbs_cmd.c, ib_uverbs_open_qp()
+void OpenQp(Call& call) {
+  const auto cmd = call.request().Get<ib_uverbs_open_qp>(UVERBS_ATTR_CORE_IN);
+  if (cmd.qp_type != IBV_QPT_XRC_RECV) throw Errno(EINVAL, "only XRC targets can be opened");
+  Context& context = call.context();
+  const uint32_t xrcd = context.Get(cmd.pd_handle, Kind::kXrcd).number;
+  auto object = std::make_unique<QpObject>(EventSource(context.AsyncPipe(), cmd.user_handle),
+                                           ib_uverbs_qp_cap{}, false);
+  object->number = cmd.qpn;
+  call.hca().OpenQp(cmd.qpn, xrcd, object.get(),
+                    [qp = object.get()](QpEvent event) { qp->events.SendAsync(EventType(event)); });
+  ib_uverbs_create_qp_resp resp{};
+  resp.qpn = cmd.qpn;
+  resp.qp_handle = context.Add(std::move(object));
+  call.request().Set(UVERBS_ATTR_CORE_OUT, resp);
 }
 
 void DestroyQp(Call& call) {
@@ -142,7 +162,8 @@ void DestroyQp(Call& call) {
   call.request().Set(UVERBS_ATTR_DESTROY_QP_RESP, ib_uverbs_destroy_qp_resp{events.Close()});
 }
 
-/// Returns the multicast group that a command names. Its LID means nothing to RoCE.
+/// Returns the multicast group that a command names. Groups are known by GID, on InfiniBand too: its subnet
+/// forwards a datagram by GID, whichever multicast LID a sender uses.
 template <class Command>
 Gid GroupOf(const Command& cmd) {
   Gid group;
@@ -155,6 +176,8 @@ void AttachMulticast(Call& call) {
   const auto cmd = call.request().Get<ib_uverbs_attach_mcast>(UVERBS_ATTR_CORE_IN);
   const uint32_t qpn = call.context().Get(cmd.qp_handle, Kind::kQp).number;
   if (!IsMulticast(GroupOf(cmd))) throw Errno(EINVAL, "the GID is no multicast group");
+  if (call.config().link == mlx5::PortType::kInfiniBand && !IsMulticastLid(cmd.mlid))
+    throw Errno(EINVAL, "LID " + std::to_string(cmd.mlid) + " is no multicast LID");
   if (call.hca().Qp(qpn).config.service != mlx5::ServiceType::kUd)
     throw Errno(EINVAL, "only queue pairs for datagrams can be attached to a multicast group");
   call.hca().AttachMulticast(qpn, GroupOf(cmd));
@@ -189,6 +212,8 @@ constexpr WriteCommand kQpCommands[] = {
     {IB_USER_VERBS_CMD_MODIFY_QP, "MODIFY_QP", ModifyQpByVerbs, sizeof(ib_uverbs_modify_qp), 0},
     {IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_MODIFY_QP, "EX_MODIFY_QP", ModifyQpByVerbs,
      sizeof(ib_uverbs_modify_qp), 0},
+    {IB_USER_VERBS_CMD_OPEN_QP, "OPEN_QP", OpenQp, sizeof(ib_uverbs_open_qp),
+     sizeof(ib_uverbs_create_qp_resp)},
     {IB_USER_VERBS_CMD_QUERY_QP, "QUERY_QP", QueryQpByVerbs, sizeof(ib_uverbs_query_qp),
      sizeof(ib_uverbs_query_qp_resp)},
     {IB_USER_VERBS_CMD_ATTACH_MCAST, "ATTACH_MCAST", AttachMulticast, sizeof(ib_uverbs_attach_mcast), 0},

@@ -9,7 +9,19 @@
 
 namespace softhca::uverbs {
 
-enum class Kind : uint8_t { kPd, kMkey, kWindow, kUar, kUmem, kCq, kSrq, kQp, kAddressHandle, kXrcd };
+enum class Kind : uint8_t {
+  kPd,
+  kMkey,
+  kWindow,
+  kUar,
+  kUmem,
+  kCq,
+  kSrq,
+  kQp,
+  kAddressHandle,
+  kXrcd,
+  kCardMemory
+};
 
 /// The object of a handle.
 struct Object {
@@ -32,6 +44,14 @@ struct UmemObject : Object {
   UmemObject(uint32_t umem, bool is_writable) : Object(Kind::kUmem, umem), writable(is_writable) {}
 
   bool writable;
+};
+
+struct CardMemoryObject : Object {
+  CardMemoryObject(uint32_t memory, uint16_t page, uint64_t length)
+      : Object(Kind::kCardMemory, memory), page_index(page), bytes(length) {}
+
+  uint16_t page_index;  ///< index of its first page among the pages of card memory in the device's file
+  uint64_t bytes;       ///< size that the program asked for
 };
 
 struct CqObject : Object {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "dma/cuda.hpp"
+#include "dma/cuda_driver.hpp"
 
 namespace softhca::uverbs {
 namespace {
@@ -88,6 +89,12 @@ UserRange FindRange(uint64_t start, uint64_t bytes, bool writable) {
 }
 
 UserRange FindExport(int fd, uint64_t offset, uint64_t bytes, bool writable) {
+  if (fd == -1) {
+    // NCCL and others ask by -1 whether to export GPU memory at all, and take EBADF for yes.
+    if (cuda::Driver::Loaded() != nullptr)
+      throw Errno(EOPNOTSUPP, "the processor cannot map NVIDIA's dma-bufs: register memory by address");
+    throw Errno(EBADF, "-1 is no descriptor of a dma-buf");
+  }
   const auto outside = [&] {
     return Errno(EINVAL,
                  "the dma-buf has no " + std::to_string(bytes) + " bytes at " + std::to_string(offset));

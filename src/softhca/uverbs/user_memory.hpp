@@ -47,7 +47,10 @@ UserRange FindRange(uint64_t start, uint64_t bytes, bool writable);
 
 /// Finds memory of a dma-buf that the processor can map.
 ///
+/// @param fd  -1 asks whether the program's dma-bufs can be registered: EOPNOTSUPP if it uses CUDA, otherwise
+/// EBADF
 /// @errors  Errno: EOPNOTSUPP if the exporter does not allow mapping, EBADF, EINVAL for a range outside
+/// @source  NVIDIA/nccl, src/transport/net_ib.cc, ncclIbDmaBufSupport(), for the question by -1
 UserRange FindExport(int fd, uint64_t offset, uint64_t bytes, bool writable);
 
 /// Populates a queue in the program's memory.

@@ -14,6 +14,7 @@
 
 #include "wire/frame.hpp"
 #include "wire/media/abstract_name.hpp"
+#include "wire/media/neighbour_medium.hpp"
 #include "wire/media/socket.hpp"
 
 namespace softhca::address_block {
@@ -27,6 +28,8 @@ std::optional<uint32_t> HostOf(const Gid& ipv4) {
   return uint32_t{ipv4[14]} << 8 | ipv4[15];
 }
 
+Mac MacOfHost(uint32_t host) { return MacOf(host >> 5, host >> 1 & 15, (host & 1) + 1); }
+
 }  // namespace
 
 Mac MacOf(uint32_t block, uint32_t device, uint32_t port) {
@@ -39,12 +42,16 @@ Mac MacOf(uint32_t block, uint32_t device, uint32_t port) {
 }
 
 Gid Ipv4GidOf(uint32_t block, uint32_t device, uint32_t port) {
-  const uint32_t host = block << 5 | device << 1 | (port - 1);
+  const uint16_t host = LidOf(block, device, port);
   Gid gid{};
   std::copy(kNetwork.begin(), kNetwork.end(), gid.begin());
   gid[14] = static_cast<uint8_t>(host >> 8);
   gid[15] = static_cast<uint8_t>(host);
   return gid;
+}
+
+uint16_t LidOf(uint32_t block, uint32_t device, uint32_t port) {
+  return static_cast<uint16_t>(block << 5 | device << 1 | (port - 1));
 }
 
 std::optional<uint32_t> BlockOf(const Gid& ipv4) {
@@ -55,9 +62,10 @@ std::optional<uint32_t> BlockOf(const Gid& ipv4) {
 
 std::optional<Mac> MacOf(const Gid& ipv4) {
   const auto host = HostOf(ipv4);
-  if (!host) return std::nullopt;
-  return MacOf(*host >> 5, *host >> 1 & 15, (*host & 1) + 1);
+  return host ? std::optional(MacOfHost(*host)) : std::nullopt;
 }
+
+Mac MacOfLid(uint16_t lid) { return MacOfHost(lid); }
 
 }  // namespace softhca::address_block
 
@@ -80,12 +88,13 @@ std::set<uint32_t> BlocksOfOthers() {
   return blocks;
 }
 
-/// Says whether no socket is bound to the RoCE port of a block's addresses. A forked child keeps the sockets
-/// of a NIC open whose process is gone.
+/// Returns whether no socket is bound to a block's addresses: to a MAC's name, or to the RoCE port of an IP
+/// address. A forked child keeps the sockets of a NIC whose process is gone.
 bool IsUnbound(uint32_t block) {
   using namespace address_block;
   for (uint32_t device = 0; device < kDevices; ++device) {
     for (uint32_t port = 1; port <= kPorts; ++port) {
+      if (!IsFree(NeighbourMedium::NameOf(MacOf(block, device, port)))) return false;
       const SocketAddress at = ToSocketAddress(Ipv4GidOf(block, device, port), kRoceUdpPort);
       const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
       if (socket && bind(socket.get(), &at.any, at.bytes) != 0 && errno == EADDRINUSE) return false;

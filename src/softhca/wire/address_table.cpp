@@ -20,19 +20,32 @@ std::optional<Port> FindPort(const std::vector<Hca*>& devices, Predicate matches
   return std::nullopt;
 }
 
-}  // namespace
+bool HasGid(const PortConfig& port, const Gid& gid) {
+  return std::any_of(port.gids.begin(), port.gids.end(),
+                     [&](const GidEntry& entry) { return entry.gid == gid; });
+}
 
-std::optional<Port> AddressTable::Find(const Gid& gid) const {
-  return FindPort(devices_, [&](const PortConfig& port) {
-    return std::any_of(port.gids.begin(), port.gids.end(),
-                       [&](const GidEntry& entry) { return entry.gid == gid; });
+/// Returns whether frames of a flow are for a port, by the flow's GIDs.
+bool Receives(const PortConfig& port, const Flow& flow) {
+  return std::any_of(port.gids.begin(), port.gids.end(), [&](const GidEntry& entry) {
+    return entry.gid == flow.destination && entry.version == flow.version;
   });
 }
 
-std::optional<Port> AddressTable::Find(const Gid& gid, mlx5::RoceVersion version) const {
+}  // namespace
+
+std::optional<Port> AddressTable::Find(const Gid& gid) const {
+  return FindPort(devices_, [&](const PortConfig& port) { return HasGid(port, gid); });
+}
+
+std::optional<Port> AddressTable::Find(const AddressPath& path) const {
+  if (link() == mlx5::PortType::kEthernet) return Find(path.remote_gid);
+  return FindPort(devices_, [&](const PortConfig& port) { return port.lid == path.remote_lid; });
+}
+
+std::optional<Port> AddressTable::FindReceiver(const Flow& flow) const {
   return FindPort(devices_, [&](const PortConfig& port) {
-    return std::any_of(port.gids.begin(), port.gids.end(),
-                       [&](const GidEntry& entry) { return entry.gid == gid && entry.version == version; });
+    return (!flow.local || flow.local->destination == port.lid) && (!flow.grh || Receives(port, flow));
   });
 }
 
@@ -42,28 +55,29 @@ const GidEntry* AddressTable::LocalGid(const Port& from, const AddressPath& path
   return index < gids.size() ? &gids[index] : nullptr;
 }
 
-std::optional<Gid> AddressTable::RemoteGid(const AddressPath& path) const {
-  if (path.grh) return path.remote_gid;
-  const auto port =
-      FindPort(devices_, [&](const PortConfig& config) { return config.lid == path.remote_lid; });
-  if (!port || path.remote_lid == 0) return std::nullopt;
-  return port->config().gids.at(0).gid;
-}
-
 std::optional<Flow> AddressTable::FlowOf(const Port& from, const AddressPath& path) const {
-  const std::optional<Gid> remote = RemoteGid(path);
   const GidEntry* const local = LocalGid(from, path);
-  if (!remote || local == nullptr) return std::nullopt;
-  const std::optional<Port> own = Find(*remote);
-  return Flow{.source_mac = from.config().mac,
-              .destination_mac = own ? own->config().mac : path.remote_mac,
-              .source = local->gid,
-              .destination = *remote,
-              .version = local->version,
-              .traffic_class = path.traffic_class,
-              .hop_limit = path.hop_limit != 0 ? path.hop_limit : kDefaultHopLimit,
-              .flow_label = path.flow_label,
-              .source_port = path.udp_source_port};
+  if (local == nullptr) return std::nullopt;
+  Flow flow{.source = local->gid,
+            .destination = path.remote_gid,
+            .version = local->version,
+            .traffic_class = path.traffic_class,
+            .hop_limit = path.hop_limit != 0 ? path.hop_limit : kDefaultHopLimit,
+            .flow_label = path.flow_label,
+            .source_port = path.udp_source_port};
+  if (link() == mlx5::PortType::kInfiniBand) {
+    if (path.remote_lid == 0) return std::nullopt;
+    constexpr uint8_t kLevels = 16;
+    flow.local = LocalRoute{.source = from.config().lid,
+                            .destination = path.remote_lid,
+                            .service_level = static_cast<uint8_t>(path.service_level % kLevels)};
+    flow.grh = path.grh;
+    return flow;
+  }
+  const std::optional<Port> own = Find(path.remote_gid);
+  flow.source_mac = from.config().mac;
+  flow.destination_mac = own ? own->config().mac : path.remote_mac;
+  return flow;
 }
 
 Mac GuessMac(const Gid& gid) {

@@ -20,27 +20,29 @@ struct Port {
 
 inline Port PortOf(const QueuePair& qp) { return {qp.hca, qp.attributes.port}; }
 
-/// Resolves addresses: ports of this process by GID, and GIDs by a queue pair's path.
+/// Resolves addresses: ports of this process by GID or LID, and the headers of a queue pair's path.
 class AddressTable {
  public:
   explicit AddressTable(std::vector<Hca*> devices) : devices_(std::move(devices)) {}
 
   const std::vector<Hca*>& devices() const { return devices_; }
+  /// Returns the link layer, which all devices share.
+  mlx5::PortType link() const { return devices_.front()->config().link; }
 
   /// @return  nothing if no port of this process has that GID
   std::optional<Port> Find(const Gid& gid) const;
-  /// Returns the port that receives packets of a RoCE version to a GID.
-  std::optional<Port> Find(const Gid& gid, mlx5::RoceVersion version) const;
-  /// Returns the source GID of a path; for a path to a LID, the port's first GID.
+  /// Returns the port at the end of a path: on InfiniBand by its LID.
+  std::optional<Port> Find(const AddressPath& path) const;
+  /// Returns the port that receives frames of a flow to one port. A GRH must name the port.
+  std::optional<Port> FindReceiver(const Flow& flow) const;
+  /// Returns the source GID of a path; for a path without GRH, the port's first GID.
   ///
   /// @return  null if the port has no GID of that index
   static const GidEntry* LocalGid(const Port& from, const AddressPath& path);
-  /// Returns the destination GID of a path; for a LID, the first GID of the port that has it.
-  std::optional<Gid> RemoteGid(const AddressPath& path) const;
 
   /// Returns the headers' contents for packets along a path from a port.
   ///
-  /// @return  nothing if no port has the path's LID
+  /// @return  nothing if the port does not have the path's GID, or the path has no LID on InfiniBand
   std::optional<Flow> FlowOf(const Port& from, const AddressPath& path) const;
 
  private:

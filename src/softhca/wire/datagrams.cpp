@@ -76,8 +76,9 @@ void OnDatagram(QueuePair& qp, const Packet& packet, const Frame& frame) {
   if (memory.fault == mlx5::Syndrome::kLocalLength)
     return;  // the receive stays open for a datagram that fits
   if (memory.fault != mlx5::Syndrome::kNone) return Fail(qp, RejectedReceive(memory.fault));
-  const bool arrived =
-      CopyPart(memory.span(), 0, GrhOf(frame)) && CopyPart(memory.span(), kGrhBytes, packet.payload);
+  const Flow& flow = frame.flow;
+  const bool arrived = (!flow.grh || CopyPart(memory.span(), 0, GrhOf(frame))) &&
+                       CopyPart(memory.span(), kGrhBytes, packet.payload);
   if (!arrived) return Fail(qp, RejectedReceive(mlx5::Syndrome::kLocalProtection));
   const bool imm = packet.op == PacketOp::kSendOnlyImm;
   CompleteReceive(qp, {.opcode = imm ? mlx5::CqeOpcode::kResponderSendImm : mlx5::CqeOpcode::kResponderSend,
@@ -85,7 +86,9 @@ void OnDatagram(QueuePair& qp, const Packet& packet, const Frame& frame) {
                        .imm = packet.imm,
                        .remote_qpn = packet.datagram.source_qpn,
                        .solicited = packet.solicited,
-                       .l3_header = L3HeaderOf(frame.flow)});
+                       .l3_header = flow.grh ? std::optional(L3HeaderOf(flow)) : std::nullopt,
+                       .slid = flow.local ? flow.local->source : uint16_t{0},
+                       .service_level = flow.local ? flow.local->service_level : uint8_t{0}});
   if (Observer* const observer = qp.hca->observer()) observer->OnExecuted(qp, packet);
 }
 

@@ -27,7 +27,8 @@ class DatagramSink {
 /// @return  whether it made progress
 bool SendDatagrams(QueuePair& qp, DatagramSink& sink);
 
-/// Receives a datagram: checks its Q_Key, and writes GRH and payload to the next receive. A datagram that
+/// Receives a datagram: checks its Q_Key, and writes GRH and payload to the next receive. Without a GRH the
+/// place for it, the first 40 bytes, stays as it is. A datagram that
 /// does not fit, finds no receive or has the wrong Q_Key is dropped silently.
 void OnDatagram(QueuePair& qp, const Packet& packet, const Frame& frame);
 

@@ -32,7 +32,7 @@ const char* DcTargetChannel::OnRequest(const Packet& packet, const Flow& flow) {
     Refuse(packet, flow);
     return nullptr;
   }
-  const Initiator initiator{flow.source, packet.dc.source_qpn};
+  const Initiator initiator{flow.source, flow.local ? flow.local->source : 0, packet.dc.source_qpn};
   const auto found = responders_.find(initiator);
   const bool known = found != responders_.end();
   if (known && packet.dc.connection < found->second.connection) return "earlier DC connection";
@@ -63,8 +63,12 @@ std::unique_ptr<QueuePair> DcTargetChannel::MakeResponder(const Packet& packet, 
   qp->attributes.remote_qpn = packet.dc.source_qpn;
   qp->attributes.max_reads_in = 1u << limits::kLogReads;
   AddressPath& path = qp->attributes.path;
-  path.grh = true;
+  path.grh = flow.grh;
   path.remote_gid = flow.source;
+  if (flow.local) {
+    path.remote_lid = flow.local->source;
+    path.service_level = flow.local->service_level;
+  }
   path.remote_mac = flow.source_mac;
   path.local_gid_index = LocalGidIndex(target_, flow);
   qp->receives = target_.receives;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 #include "core/qp.hpp"
@@ -30,7 +31,7 @@ class DcTargetChannel : public Channel {
   const char* OnRequest(const Packet& packet, const Flow& flow);
 
  private:
-  using Initiator = std::pair<Gid, uint32_t>;  ///< address and queue pair number
+  using Initiator = std::tuple<Gid, uint16_t, uint32_t>;  ///< GID, LID and queue pair number
 
   struct Responder {
     uint64_t connection;

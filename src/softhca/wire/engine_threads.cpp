@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <stdexcept>
 
@@ -36,21 +37,25 @@ struct Thread {
   std::optional<uint64_t> stalled_at{};
 };
 
-/// @source  Linux, Documentation/filesystems/proc.rst (stat) and Documentation/scheduler/sched-stats.rst
-/// (schedstat)
+/// @source  Linux, Documentation/filesystems/proc.rst (status); kernel/sched/core.c, __schedule(): a switch
+/// is voluntary if the thread sleeps, and not if it yields
 Thread ReadThread(const std::string& folder) {
-  std::string text;
-  std::getline(std::ifstream(folder + "/stat"), text);
-  const std::string name = std::string("(") + EngineThreads::kName + ") ";
-  const size_t at = text.find(name);
-  if (at == std::string::npos || at + name.size() >= text.size()) return {};
-  const char state = text[at + name.size()];
-  if (state == 'T' || state == 't') return {.is_engine = true, .stalled_at = kStoppedPeer};
-  uint64_t ran_ns = 0;
-  const bool is_known = state == 'R' && std::ifstream(folder + "/schedstat") >> ran_ns;
-  // Every engine has run before it announced itself: 0 says that the kernel does not count.
-  if (!is_known || ran_ns == 0) return {.is_engine = true};
-  return {.is_engine = true, .stalled_at = ran_ns};
+  std::ifstream status(folder + "/status");
+  Thread thread;
+  for (std::string field, value, rest; status >> field >> value && std::getline(status, rest);) {
+    if (field == "Name:") {
+      if (value != EngineThreads::kName) return {};
+      thread.is_engine = true;
+    } else if (field == "State:") {
+      if (value == "Z" || value == "X") return {};  // it has ended
+      if (value == "T" || value == "t") thread.stalled_at = kStoppedPeer;
+      if (value != "R") return thread;
+    } else if (field == "voluntary_ctxt_switches:") {
+      thread.stalled_at = std::strtoull(value.c_str(), nullptr, 10);
+      return thread;
+    }
+  }
+  return thread;
 }
 
 }  // namespace
@@ -84,6 +89,11 @@ std::optional<uint64_t> EngineThreads::StalledAt(const Gid& gid, uint64_t now_ns
   return peer.stalled_at;
 }
 
+bool EngineThreads::MayRun(const Gid& gid, uint64_t now_ns) {
+  StalledAt(gid, now_ns);
+  return !peers_[gid].folder.empty() || elsewhere_.contains(Digits(gid));
+}
+
 /// Finds the thread of the engine that has a GID.
 ///
 /// @return  its folder in /proc; empty if there is none
@@ -92,6 +102,7 @@ std::string EngineThreads::Find(const Gid& gid, uint64_t now_ns) {
   constexpr int kLooks = 3;  // a list may miss a name
   if (now_ns >= next_list_ns_) {
     folders_.clear();
+    elsewhere_.clear();
     looks_ = 0;
     next_list_ns_ = now_ns + kListNs;
   }
@@ -114,7 +125,11 @@ void EngineThreads::AddFolders() {
     int process = 0, thread = 0;
     const int found =
         std::sscanf(name.rest.c_str(), "%32[0-9a-f]/%llu/%d/%d", digits, &space, &process, &thread);
-    if (found != 4 || space != own) continue;
+    if (found != 4) continue;
+    if (space != own) {
+      elsewhere_.insert(digits);
+      continue;
+    }
     folders_[digits].insert(proc_ + '/' + std::to_string(process) + "/task/" + std::to_string(thread));
   }
 }

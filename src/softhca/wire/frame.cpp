@@ -127,18 +127,51 @@ bool TakeNetworkHeaders(uint64_t type, FieldReader& in, Flow& flow) {
   return type == kIpv4Type && TakeIpv4(in, flow) && TakeUdp(in, flow);
 }
 
+std::optional<Frame> ParseInfiniBandFrame(std::span<const uint8_t> bytes) {
+  const std::optional<ReceivedRoute> received = TakeLocalRoute(bytes);
+  if (!received) return std::nullopt;
+  Frame parsed;
+  parsed.flow.version = mlx5::RoceVersion::kV1;
+  parsed.flow.local = received->route;
+  parsed.flow.grh = received->grh;
+  parsed.local = bytes.first(kLocalRouteBytes);
+  FieldReader in(bytes.subspan(kLocalRouteBytes, bytes.size() - kLocalRouteBytes - kVcrcBytes));
+  const std::span<const uint8_t> behind = in.rest();
+  if (received->grh) {
+    if (!TakeIpv6(in, kTransportFollowsGrh, parsed.flow)) return std::nullopt;
+    if (kIpv6Bytes + in.rest().size() != behind.size()) return std::nullopt;  // links do not pad
+    parsed.ip = behind.first(kIpv6Bytes);
+  }
+  if (in.rest().size() < kBaseHeaderBytes + kIcrcBytes) return std::nullopt;
+  parsed.transport = in.rest();
+  return parsed;
+}
+
 }  // namespace
 
 bool IsIpv4(const Gid& gid) { return std::equal(kIpv4Prefix.begin(), kIpv4Prefix.end(), gid.begin()); }
 
 bool IsMulticast(const Gid& gid) { return IsIpv4(gid) ? gid[12] >> 4 == 0xe : gid[0] == 0xff; }
 
+bool IsToGroup(const Flow& flow) {
+  return flow.local ? IsMulticastLid(flow.local->destination) : IsMulticast(flow.destination);
+}
+
 size_t FrameHeaderBytes(const Flow& flow) {
+  if (flow.local) return kLocalRouteBytes + (flow.grh ? kIpv6Bytes : 0);
   if (flow.version == mlx5::RoceVersion::kV1) return kEthernetBytes + kIpv6Bytes;
   return kEthernetBytes + (TravelsOverIpv4(flow) ? kIpv4Bytes : kIpv6Bytes) + kUdpBytes;
 }
 
+size_t FrameTrailerBytes(const Flow& flow) { return flow.local ? kVcrcBytes : 0; }
+
 size_t WriteFrameHeaders(const Flow& flow, size_t transport_bytes, std::span<uint8_t> out) {
+  if (flow.local) {
+    const size_t bytes = FrameHeaderBytes(flow);
+    PutLocalRoute(*flow.local, flow.grh, bytes - kLocalRouteBytes + transport_bytes, out);
+    if (flow.grh) PutIpv6(flow, kTransportFollowsGrh, transport_bytes, out.subspan(kLocalRouteBytes));
+    return bytes;
+  }
   FieldWriter ethernet(out);
   ethernet.Put(flow.destination_mac);
   ethernet.Put(flow.source_mac);
@@ -157,7 +190,8 @@ size_t WriteFrameHeaders(const Flow& flow, size_t transport_bytes, std::span<uin
   return FrameHeaderBytes(flow);
 }
 
-std::optional<Frame> ParseFrame(std::span<const uint8_t> frame) {
+std::optional<Frame> ParseFrame(std::span<const uint8_t> frame, mlx5::PortType link) {
+  if (link == mlx5::PortType::kInfiniBand) return ParseInfiniBandFrame(frame);
   FieldReader in(frame);
   Frame parsed;
   const auto destination = in.Take(6), source = in.Take(6);

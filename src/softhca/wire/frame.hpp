@@ -6,6 +6,7 @@
 #include <span>
 
 #include "core/config.hpp"
+#include "wire/local_route.hpp"
 
 namespace softhca {
 
@@ -23,7 +24,14 @@ struct Flow {
   uint32_t flow_label = 0;      ///< 20 bits; IPv6 and RoCE v1 only
   uint16_t source_port = 0;     ///< UDP; RoCE v2 only
   uint16_t identification = 0;  ///< IPv4 only; 0 with "don't fragment", as Linux's UDP sockets send it
+  std::optional<LocalRoute> local{};  ///< InfiniBand only; in place of the MACs
+  bool grh = true;                    ///< false, on InfiniBand only: no GRH, and so no GIDs
 };
+
+/// Returns the link layer that a flow's frames are of.
+inline mlx5::PortType LinkOf(const Flow& flow) {
+  return flow.local ? mlx5::PortType::kInfiniBand : mlx5::PortType::kEthernet;
+}
 
 /// Returns whether a GID is an IPv4-mapped address.
 bool IsIpv4(const Gid& gid);
@@ -31,12 +39,18 @@ bool IsIpv4(const Gid& gid);
 /// Returns whether a GID is a multicast group: an IPv6 one or an IPv4-mapped one.
 bool IsMulticast(const Gid& gid);
 
-/// Longest network headers: Ethernet, IPv6 and UDP for RoCE v2. RoCE v1 has Ethernet and GRH.
+/// Returns whether frames go to the members of a multicast group: by LID on InfiniBand, otherwise by GID.
+bool IsToGroup(const Flow& flow);
+
+/// Longest network headers: Ethernet, IPv6 and UDP for RoCE v2. RoCE v1 has Ethernet and GRH, InfiniBand a
+/// local route header, a GRH and two bytes after the ICRC.
 inline constexpr size_t kMaxFrameHeaderBytes = 14 + 40 + 8;
 /// Longest frame: headers, 4096 bytes of payload, ICRC.
 inline constexpr size_t kMaxFrameBytes = kMaxFrameHeaderBytes + 72 + 4096 + 4;
 
 size_t FrameHeaderBytes(const Flow& flow);
+/// Returns the bytes after the ICRC: InfiniBand's VCRC.
+size_t FrameTrailerBytes(const Flow& flow);
 
 /// Writes the headers in front of a transport packet. The UDP checksum is 0.
 ///
@@ -47,26 +61,30 @@ size_t WriteFrameHeaders(const Flow& flow, size_t transport_bytes, std::span<uin
 /// A received frame; the spans point into it.
 struct Frame {
   Flow flow;
-  std::span<const uint8_t> transport;  ///< base header to ICRC, at least 16 bytes
-  std::span<const uint8_t> ip;         ///< IPv4 header, IPv6 header or GRH
+  std::span<const uint8_t> transport;  ///< base header to ICRC, at least 16 bytes; then InfiniBand's VCRC
+  std::span<const uint8_t> ip;         ///< IPv4 header, IPv6 header or GRH; empty: none
+  std::span<const uint8_t> local{};    ///< local route header; InfiniBand only
 };
 
 /// Finds the parts of a frame. Ethernet's padding is left out.
 ///
-/// @return  nothing if it is not a RoCE frame: another protocol or UDP port, IP options, a fragment, or cut
-///          short
-std::optional<Frame> ParseFrame(std::span<const uint8_t> frame);
+/// @param link  link layer that the frame comes from: a frame does not tell
+/// @return  nothing if it is no RDMA frame: another protocol or UDP port, IP options, a fragment, a packet of
+///          InfiniBand without a base header, another length than the header's, or cut short
+std::optional<Frame> ParseFrame(std::span<const uint8_t> frame,
+                                mlx5::PortType link = mlx5::PortType::kEthernet);
 
-/// Computes the invariant CRC of a complete frame; the last four bytes, the ICRC itself, are ignored.
+/// Computes the invariant CRC of a complete frame; the transport's last four bytes, the ICRC itself, are
+/// ignored.
 ///
 /// @return  the value of those four bytes as a host-order integer
 /// @source  IBTA 1.4, 7.8.1, annexes A16 for RoCE v1 and A17 for RoCE v2
 uint32_t Icrc(const Frame& frame);
-/// Returns whether a frame's ICRC is right.
+/// Returns whether a frame's CRCs are right: the ICRC, and on InfiniBand the VCRC.
 bool IsSealed(const Frame& frame);
-/// Stores the ICRC in the last four bytes.
+/// Stores the CRCs.
 ///
-/// @pre  `frame` is a RoCE frame without padding
-void SealFrame(std::span<uint8_t> frame);
+/// @pre  ParseFrame() accepts the frame
+void SealFrame(std::span<uint8_t> frame, mlx5::PortType link = mlx5::PortType::kEthernet);
 
 }  // namespace softhca

@@ -80,7 +80,7 @@ Response InboundMessage::TakeSend(const Packet& packet) {
   const Scatter scatter = FindReceiveMemory(qp_, received_, packet.payload.size());
   if (scatter.fault != Syndrome::kNone) return RejectedReceive(scatter.fault);
   if (Invalidates(packet.op) && !qp_.hca->mkeys().Revoke(packet.invalidate_rkey, qp_.config.pdn, qp_.qpn)) {
-    return Rejected(Syndrome::kRemoteAccess);
+    return kRefusedInvalidation;
   }
   if (!CopyPart(scatter.span(), 0, packet.payload)) return RejectedReceive(Syndrome::kLocalProtection);
   return Ends(packet.op) ? Complete(qp_, packet, received_ + packet.payload.size()) : Response{};
@@ -96,7 +96,7 @@ Response InboundMessage::TakeWrite(const Packet& packet) {
   if (receives) {
     if (const auto refusal = RefuseWithoutReceive(qp_)) return *refusal;
   }
-  if (!CopyPart(std::span(&memory.bytes, 1), 0, packet.payload)) return Rejected(Syndrome::kRemoteAccess);
+  if (!CopyPart(memory.span(), 0, packet.payload)) return Rejected(Syndrome::kRemoteAccess);
   return receives ? Complete(qp_, packet, received_ + packet.payload.size()) : Response{};
 }
 

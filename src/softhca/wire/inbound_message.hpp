@@ -4,7 +4,7 @@
 
 #include "core/link.hpp"
 #include "core/qp.hpp"
-#include "core/responder.hpp"
+#include "core/remote_memory.hpp"
 #include "wire/packet.hpp"
 
 namespace softhca {

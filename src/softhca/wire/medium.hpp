@@ -44,6 +44,8 @@ class Medium {
 
   /// Returns whether frames wait for space at their receiver.
   virtual bool HasUnsent() const { return false; }
+  /// Returns whether frames to an Ethernet address wait for space at their receiver.
+  virtual bool HasUnsentTo(const Mac& /*destination*/) const { return false; }
 
   /// Returns when Receive() or Flush() is due even if nothing arrives; UINT64_MAX: never.
   virtual uint64_t NextNs() const { return UINT64_MAX; }

@@ -81,13 +81,12 @@ uint64_t PacketRequester::NextNs() const { return Runs() ? timer_.NextNs() : UIN
 
 void PacketRequester::OnTimer(uint64_t now_ns) {
   if (timer_.IsPausing()) return timer_.Stop();
-  // The packets wait at the peer. It gets a whole timeout once it runs.
   const bool has_stalled = timer_.HasStalled();
-  const bool excused = timer_.IsExcused(sink_.PeerStalledAt(qp_), now_ns);
+  const RetryTimer::Timeout timeout = timer_.OnTimeout(sink_.PeerStalledAt(qp_), now_ns);
   Observer* const observer = qp_.hca->observer();
-  if (excused) {
+  if (timeout != RetryTimer::Timeout::kCounted) {
     if (!has_stalled && observer != nullptr) observer->OnStalledPeer(qp_);
-    return timer_.AwaitResponse(now_ns);
+    return timeout == RetryTimer::Timeout::kExcused ? timer_.AwaitResponse(now_ns) : GoBack();
   }
   if (observer != nullptr) observer->OnTimeout(qp_);
   Retry();
@@ -255,7 +254,7 @@ void PacketRequester::OnAcknowledge(const AckHeader& ack, uint64_t position, uin
       if (timer_.IsPausing()) return;  // a repetition
       if (!Reach(position)) return;
       GoBack();
-      if (!timer_.AwaitReceiver(ack.syndrome & ~aeth::kKindMask, now_ns)) {
+      if (!timer_.PauseForRnr(ack.syndrome & ~aeth::kKindMask, now_ns)) {
         Complete({Syndrome::kReceiverNotReadyRetryExceeded});
       }
       return;

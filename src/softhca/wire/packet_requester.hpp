@@ -18,7 +18,7 @@ namespace softhca {
 /// them.
 ///
 /// RC: after a NAK or a timeout it goes back to the oldest unacknowledged packet. It waits for receivers that
-/// are not ready, and gives up after the queue pair's retry counts.
+/// are not ready (RNR), and gives up after the queue pair's retry counts.
 ///
 /// A DC initiator has a connection to one target at a time. Before it sends to another one, it waits until
 /// all messages to the last one have been acknowledged. The new connection begins with the first request to

@@ -82,7 +82,7 @@ void PacketResponder::OnExpected(const Packet& packet) {
     case Response::Kind::kAcknowledged:
       Observe(packet);
       break;
-    case Response::Kind::kReceiverNotReady:
+    case Response::Kind::kRnr:
       return Nak(aeth::kRnrNak | response.rnr_timer);
     default:
       return End(response, packet.psn);
@@ -157,7 +157,7 @@ void PacketResponder::Nak(uint8_t syndrome) {
 }
 
 void PacketResponder::End(const Response& rejected, uint32_t psn) {
-  pending_ack_ = {NakSyndrome(rejected.syndrome), psn};
+  if (!rejected.silent) pending_ack_ = {NakSyndrome(rejected.syndrome), psn};
   failure_ = rejected;
 }
 

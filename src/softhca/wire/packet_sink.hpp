@@ -17,7 +17,7 @@ struct Gather {
   uint32_t bytes = 0;   ///< size of the part
 };
 
-/// Answer of PacketSink::PeerStalledAt() for an engine that is stopped.
+/// Answer of PacketSink::PeerStalledAt() for an engine that is stopped, or that cannot take more frames now.
 inline constexpr uint64_t kStoppedPeer = UINT64_MAX;
 
 /// Sends packets for connected queue pairs, along their path.
@@ -31,8 +31,8 @@ class PacketSink {
   /// @return  false if the payload's memory is gone: nothing was sent
   virtual bool Send(const QueuePair& from, Packet packet, const Gather& payload) = 0;
 
-  /// Returns the processor time that the peer's engine has used, if it is ready to run, and kStoppedPeer if
-  /// it is stopped, see EngineThreads::StalledAt().
+  /// Returns how often the peer's engine has slept, if it is not asleep, see EngineThreads::StalledAt().
+  /// Returns kStoppedPeer if it is stopped, or if frames for it wait here.
   virtual std::optional<uint64_t> PeerStalledAt(const QueuePair& /*from*/) { return {}; }
 };
 

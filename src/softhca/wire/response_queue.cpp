@@ -104,7 +104,7 @@ Syndrome ResponseQueue::SendReadPacket(Entry& entry) {
   } else {
     packet.op = last ? PacketOp::kReadResponseOnly : PacketOp::kReadResponseFirst;
   }
-  const Gather payload{.pieces = std::span(&memory.bytes, 1), .bytes = static_cast<uint32_t>(bytes)};
+  const Gather payload{.pieces = memory.span(), .bytes = static_cast<uint32_t>(bytes)};
   if (!sink_.Send(qp_, packet, payload)) return Syndrome::kRemoteAccess;
   entry.started = true;
   entry.psn = AddPsn(entry.psn, 1);

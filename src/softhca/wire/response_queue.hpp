@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/qp.hpp"
-#include "core/responder.hpp"
+#include "core/remote_memory.hpp"
 #include "wire/packet_sink.hpp"
 
 namespace softhca {

@@ -10,7 +10,9 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/packets.hpp"
 #include "dma/copy.hpp"
+#include "wire/address_block.hpp"
 #include "wire/dc_target.hpp"
 #include "wire/media/socket.hpp"
 
@@ -84,10 +86,23 @@ bool Read(const Gather& from, std::span<uint8_t> to) {
   return WaitForCopies();
 }
 
-std::vector<Gid> GidsOf(const std::vector<Hca*>& devices) {
+/// Names the engine of a port of InfiniBand, which a path may reach without a GID.
+Gid EngineOf(uint16_t lid) {
+  Gid name{};
+  name[14] = static_cast<uint8_t>(lid >> 8);
+  name[15] = static_cast<uint8_t>(lid);
+  return name;
+}
+
+/// Returns the names of the devices' engine: the GIDs of their ports, on InfiniBand their LIDs.
+std::vector<Gid> EngineNames(const std::vector<Hca*>& devices) {
   std::vector<Gid> gids;
   for (const Hca* hca : devices) {
     for (const PortConfig& port : hca->config().ports) {
+      if (port.lid != 0) {
+        gids.push_back(EngineOf(port.lid));
+        continue;
+      }
       for (const GidEntry& entry : port.gids) {
         if (std::find(gids.begin(), gids.end(), entry.gid) == gids.end()) gids.push_back(entry.gid);
       }
@@ -101,7 +116,7 @@ std::vector<Gid> GidsOf(const std::vector<Hca*>& devices) {
 WireNetwork::WireNetwork(std::vector<Hca*> devices, WireOptions options)
     : addresses_(std::move(devices)),
       options_(std::move(options)),
-      direct_link_(addresses_.devices()),
+      message_link_(addresses_.devices()),
       frame_(kMaxFrameBytes) {
   if (options_.open_at_once) OpenMedium();
 }
@@ -149,7 +164,7 @@ void WireNetwork::OnGroups() {
 
 /// Tells peers which thread has the addresses.
 void WireNetwork::Announce() {
-  if (options_.unique_addresses) threads_.Announce(GidsOf(addresses_.devices()), engine_);
+  if (options_.unique_addresses) threads_.Announce(EngineNames(addresses_.devices()), engine_);
 }
 
 void WireNetwork::SetManagementAgent(ManagementAgent* agent) {
@@ -159,8 +174,7 @@ void WireNetwork::SetManagementAgent(ManagementAgent* agent) {
 
 bool WireNetwork::NeedsPackets(const QueuePair& qp) const {
   if (qp.config.service != ServiceType::kRc) return true;
-  if (qp.hca->config().link == mlx5::PortType::kInfiniBand) return false;  // InfiniBand has no medium
-  return !options_.direct || !addresses_.Find(qp.attributes.path.remote_gid);
+  return !options_.direct || !addresses_.Find(qp.attributes.path);
 }
 
 void WireNetwork::OnTransition(QueuePair& qp) {
@@ -177,10 +191,10 @@ void WireNetwork::OnTransition(QueuePair& qp) {
 bool WireNetwork::Run(QueuePair& qp, uint64_t now_ns) {
   if (qp.state == QpState::kError) {
     qp.channel.reset();
-    const bool flushed = qp.doorbell_pending && direct_.Run(qp, now_ns);
-    return direct_.FlushReceives(qp, now_ns) || flushed;
+    const bool flushed = qp.doorbell_pending && messages_.Run(qp, now_ns);
+    return messages_.FlushReceives(qp, now_ns) || flushed;
   }
-  if (qp.state != QpState::kRts || !NeedsPackets(qp)) return direct_.Run(qp, now_ns);
+  if (qp.state != QpState::kRts || !NeedsPackets(qp)) return messages_.Run(qp, now_ns);
   if (qp.config.service == ServiceType::kUd) return SendDatagrams(qp, *this);
   ConnectionChannel& channel = *ChannelOf(qp);
   const bool worked = channel.requester.Run(now_ns, false);  // Poll() runs the timers, after it has received
@@ -216,9 +230,15 @@ void WireNetwork::OnStall(uint64_t ns) {
 }
 
 std::optional<uint64_t> WireNetwork::PeerStalledAt(const QueuePair& from) {
-  const std::optional<Gid> peer = addresses_.RemoteGid(from.attributes.path);
-  if (!options_.unique_addresses || !peer || addresses_.Find(*peer)) return {};  // this engine is running
-  return threads_.StalledAt(*peer, now_ns_);
+  const AddressPath& path = from.attributes.path;
+  if (!options_.unique_addresses || addresses_.Find(path)) return {};  // this engine is running
+  const bool infiniband = addresses_.link() == mlx5::PortType::kInfiniBand;
+  const Mac mac = infiniband ? address_block::MacOfLid(path.remote_lid) : path.remote_mac;
+  const Gid engine = infiniband ? EngineOf(path.remote_lid) : path.remote_gid;
+  // A forked child of a peer that is gone keeps its socket, which nobody empties.
+  const bool waits = medium_ != nullptr && medium_->HasUnsentTo(mac) && threads_.MayRun(engine, now_ns_);
+  if (waits) return kStoppedPeer;
+  return threads_.StalledAt(engine, now_ns_);
 }
 
 /// Runs the channels with packets to handle or a timer due: no doorbell announces them.
@@ -267,7 +287,7 @@ bool WireNetwork::SendDatagram(const QueuePair& from, const Destination& to, Pac
   return SendAlong(to.path, from, packet, payload);
 }
 
-bool WireNetwork::SendAlong(const AddressPath& path, const QueuePair& from, const Packet& packet,
+bool WireNetwork::SendAlong(const AddressPath& path, const QueuePair& from, Packet& packet,
                             const Gather& payload) {
   std::optional<Flow> flow = addresses_.FlowOf(PortOf(from), path);
   if (!flow || !PortOf(from).config().up) {
@@ -275,6 +295,7 @@ bool WireNetwork::SendAlong(const AddressPath& path, const QueuePair& from, cons
     return true;
   }
   flow->source_port = SourcePort(*flow, from.qpn, packet.dest_qpn);
+  packet.pkey = PkeyOf(from);
   Observe(from, Direction::kSent, packet, payload.bytes);
   return SendFrame(*flow, packet, payload);
 }
@@ -300,23 +321,23 @@ bool WireNetwork::SendFrame(const Flow& flow, const Packet& packet, const Gather
   const uint32_t pad = PadBytes(payload.bytes);
   const size_t transport_bytes = header_bytes + payload.bytes + pad + kIcrcBytes;
   const size_t start = WriteFrameHeaders(flow, transport_bytes, frame_);
-  const std::span<uint8_t> frame(frame_.data(), start + transport_bytes);
+  const std::span<uint8_t> frame(frame_.data(), start + transport_bytes + FrameTrailerBytes(flow));
   uint8_t* to = frame.data() + start;
   to = std::copy_n(headers.data(), header_bytes, to);
   if (!Read(payload, {to, payload.bytes})) return false;
   std::fill_n(to + payload.bytes, pad, uint8_t{0});
-  SealFrame(frame);
+  SealFrame(frame, LinkOf(flow));
   medium_->Send(frame);
   return true;
 }
 
 void WireNetwork::OnFrame(std::span<const uint8_t> bytes) {
-  const std::optional<Frame> frame = ParseFrame(bytes);
+  const std::optional<Frame> frame = ParseFrame(bytes, addresses_.link());
   if (!frame) return Drop("malformed frame");
-  const bool to_group = IsMulticast(frame->flow.destination);
-  const std::optional<Port> port = addresses_.Find(frame->flow.destination, frame->flow.version);
+  const bool to_group = IsToGroup(frame->flow);
+  const std::optional<Port> port = addresses_.FindReceiver(frame->flow);
   if (!to_group && (!port || !port->config().up)) return Drop("unknown address");
-  if (!IsSealed(*frame)) return Drop("wrong ICRC");
+  if (!IsSealed(*frame)) return Drop(frame->flow.local ? "wrong CRC" : "wrong ICRC");
   const std::optional<Packet> packet = Decode(frame->transport.first(frame->transport.size() - kIcrcBytes));
   if (!packet) return Drop("malformed frame");
   to_group ? DeliverToGroup(*packet, *frame) : Deliver(*port, *packet, *frame);
@@ -339,6 +360,7 @@ void WireNetwork::Deliver(const Port& port, const Packet& packet, const Frame& f
   QueuePair* const qp = port.hca->FindQp(packet.dest_qpn);
   const bool listens = qp != nullptr && softhca::Listens(*qp) && PortOf(*qp) == port;
   if (!listens || packet.service != ServiceOf(*qp)) return Drop("unknown queue pair");
+  if (!SharePartition(packet.pkey, PkeyOf(*qp))) return Drop("another partition's P_Key");
   if (qp->config.service == ServiceType::kUd) {
     Observe(*qp, Direction::kReceived, packet, packet.payload.size());
     return OnDatagram(*qp, packet, frame);
@@ -371,10 +393,13 @@ void WireNetwork::DeliverToDcTarget(QueuePair& target, const Packet& packet, con
 /// of this process's business.
 void WireNetwork::DeliverToGroup(const Packet& packet, const Frame& frame) {
   if (packet.dest_qpn != kMulticastQpn) return Drop("unknown queue pair");
+  const std::optional<Port> sender = addresses_.Find(frame.flow.source);
   for (Hca* const hca : addresses_.devices()) {
     for (const auto& [qpn, qp] : hca->qps()) {
       const bool member = qp->groups.contains(frame.flow.destination) && softhca::Listens(*qp);
-      if (!member || !PortOf(*qp).config().up) continue;
+      const bool own = sender && sender->hca == hca && packet.datagram.source_qpn == qpn;
+      if (own && !qp->config.hears_itself) continue;
+      if (!member || !PortOf(*qp).config().up || !SharePartition(packet.pkey, PkeyOf(*qp))) continue;
       Observe(*qp, Direction::kReceived, packet, packet.payload.size());
       OnDatagram(*qp, packet, frame);
     }
@@ -383,10 +408,13 @@ void WireNetwork::DeliverToGroup(const Packet& packet, const Frame& frame) {
 
 /// Returns whether a frame comes from the queue pair's peer. Packets do not carry the sender's queue pair
 /// number, so only the addresses can be checked.
-bool WireNetwork::IsFromPeer(const QueuePair& qp, const Flow& flow) const {
-  const GidEntry* const local = AddressTable::LocalGid(PortOf(qp), qp.attributes.path);
+bool WireNetwork::IsFromPeer(const QueuePair& qp, const Flow& flow) {
+  const AddressPath& path = qp.attributes.path;
+  if (flow.local && flow.local->source != path.remote_lid) return false;
+  if (!flow.grh || !path.grh) return true;
+  const GidEntry* const local = AddressTable::LocalGid(PortOf(qp), path);
   return local != nullptr && flow.version == local->version && flow.destination == local->gid &&
-         flow.source == addresses_.RemoteGid(qp.attributes.path);
+         flow.source == path.remote_gid;
 }
 
 }  // namespace softhca

@@ -6,16 +6,16 @@
 #include <span>
 #include <vector>
 
+#include "core/message_requester.hpp"
 #include "core/network.hpp"
-#include "core/requester.hpp"
 #include "wire/address_table.hpp"
 #include "wire/connection_channel.hpp"
 #include "wire/datagrams.hpp"
-#include "wire/direct_link.hpp"
 #include "wire/engine_threads.hpp"
 #include "wire/management.hpp"
 #include "wire/media/descriptor.hpp"
 #include "wire/medium.hpp"
+#include "wire/message_link.hpp"
 #include "wire/packet_sink.hpp"
 
 namespace softhca {
@@ -67,20 +67,20 @@ class WireNetwork : public Network, private PacketSink, private DatagramSink, pr
   void OpenMedium();
   static void Watch(const Descriptor& waiting, const Medium& medium);
   void Announce();
-  bool SendAlong(const AddressPath& path, const QueuePair& from, const Packet& packet, const Gather& payload);
+  bool SendAlong(const AddressPath& path, const QueuePair& from, Packet& packet, const Gather& payload);
   bool SendFrame(const Flow& flow, const Packet& packet, const Gather& payload);
   void OnFrame(std::span<const uint8_t> bytes);
   void Deliver(const Port& port, const Packet& packet, const Frame& frame);
   void DeliverToDcTarget(QueuePair& target, const Packet& packet, const Flow& flow);
   void DeliverToGroup(const Packet& packet, const Frame& frame);
   void Drop(const char* reason, uint64_t frames = 1) const;
-  bool IsFromPeer(const QueuePair& qp, const Flow& flow) const;
+  static bool IsFromPeer(const QueuePair& qp, const Flow& flow);
   bool RunChannels(bool may_time_out);
 
   AddressTable addresses_;
   WireOptions options_;
-  DirectLink direct_link_;
-  Requester direct_{direct_link_};
+  MessageLink message_link_;
+  MessageRequester messages_{message_link_};
   std::unique_ptr<Medium> medium_;
   Descriptor waiting_;                    ///< epoll descriptor, readable when a frame has arrived
   std::atomic<int> poll_descriptor_{-1};  ///< its number, for the thread that waits

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "core/message_requester.hpp"
 #include "core/queues.hpp"
-#include "core/requester.hpp"
-#include "wire/direct_link.hpp"
+#include "wire/message_link.hpp"
 
 namespace softhca {
 
@@ -40,8 +40,8 @@ class ConnectedPair : public testing::Test {
   uint64_t now_ns = 1'000'000'000;
   Hca hca;
   uint32_t pd = hca.AllocPd();
-  DirectLink link{{&hca}};
-  Requester requester{link};
+  MessageLink link{{&hca}};
+  MessageRequester requester{link};
   QpUser a, b;
   Region local{hca, pd, 16384};
   Region remote{hca, pd, 16384};

@@ -14,7 +14,8 @@ constexpr uint64_t kIova = 0x10000;
 class MkeyTableTest : public testing::Test {
  protected:
   bool Reaches(uint64_t iova, uint64_t bytes, uint32_t pdn = kPd, uint32_t access = kAccessLocalRead) const {
-    return table.Translate(key, pdn, iova, bytes, access).data() != nullptr;
+    Pieces pieces;
+    return table.Translate({key, pdn, iova, bytes}, access, pieces);
   }
 
   std::array<uint8_t, 64> memory{};
@@ -27,7 +28,10 @@ class MkeyTableTest : public testing::Test {
 };
 
 TEST_F(MkeyTableTest, TranslatesFromIovaToMemory) {
-  const Bytes piece = table.Translate(key, kPd, kIova + 8, 16, kAccessLocalRead);
+  Pieces pieces;
+  ASSERT_TRUE(table.Translate({key, kPd, kIova + 8, 16}, kAccessLocalRead, pieces));
+  ASSERT_EQ(pieces.span().size(), 1u);
+  const Bytes piece = pieces.span().front();
   EXPECT_EQ(piece.data(), memory.data() + 8);
   EXPECT_EQ(piece.size(), 16u);
 }
@@ -61,8 +65,9 @@ TEST_F(MkeyTableTest, RefusesRangesWhoseEndWrapsAround) {
 TEST_F(MkeyTableTest, CoversTheTopOfTheAddressSpace) {
   constexpr uint64_t kTop = std::numeric_limits<uint64_t>::max() - 63;
   const uint32_t top = table.Add({.pdn = kPd, .iova = kTop, .memory = memory.data(), .bytes = memory.size()});
-  EXPECT_NE(table.Translate(top, kPd, kTop, 64, kAccessLocalRead).data(), nullptr);
-  EXPECT_EQ(table.Translate(top, kPd, 0, 1, kAccessLocalRead).data(), nullptr);
+  Pieces pieces;
+  EXPECT_TRUE(table.Translate({top, kPd, kTop, 64}, kAccessLocalRead, pieces));
+  EXPECT_FALSE(table.Translate({top, kPd, 0, 1}, kAccessLocalRead, pieces));
 }
 
 TEST_F(MkeyTableTest, RefusesAnotherProtectionDomain) {

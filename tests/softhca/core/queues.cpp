@@ -14,6 +14,7 @@ void Replace(std::optional<T>& attribute, const std::optional<T>& by) {
 /// Replaces the attributes that both `base` and `by` have: a transition accepts only its own.
 QpChange Merge(QpChange base, const QpChange& by) {
   Replace(base.access, by.access);
+  Replace(base.pkey_index, by.pkey_index);
   Replace(base.path, by.path);
   Replace(base.mtu, by.mtu);
   Replace(base.remote_qpn, by.remote_qpn);
@@ -183,7 +184,8 @@ QpChange ToInit() { return {.access = kAllAccess, .pkey_index = 0, .port = 1}; }
 
 QpChange ToRtr(const DeviceConfig& peer, uint32_t remote_qpn) {
   QpChange change;
-  change.path = AddressPath{.grh = true, .remote_gid = peer.ports[0].gids[0].gid};
+  change.path =
+      AddressPath{.grh = true, .remote_gid = peer.ports[0].gids[0].gid, .remote_lid = peer.ports[0].lid};
   change.mtu = mlx5::Mtu::k1024;
   change.remote_qpn = remote_qpn;
   change.receive_psn = 0;

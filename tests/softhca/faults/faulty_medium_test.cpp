@@ -15,17 +15,21 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-/// Returns a sealed frame with a packet of number `psn`.
-Bytes MakeFrame(uint32_t psn) {
+Flow FlowOverIpv4() {
   Flow flow;
   flow.source[10] = flow.source[11] = flow.destination[10] = flow.destination[11] = 0xff;
+  return flow;
+}
+
+/// Returns a sealed frame with a packet of number `psn`.
+Bytes MakeFrame(uint32_t psn, const Flow& flow = FlowOverIpv4()) {
   Bytes frame(kMaxFrameBytes);
   const Packet packet{.op = PacketOp::kSendOnly, .dest_qpn = 0x12, .psn = psn};
   const size_t headers = FrameHeaderBytes(flow);
   const size_t transport = EncodeHeaders(packet, 64, std::span(frame).subspan(headers)) + 64 + kIcrcBytes;
   WriteFrameHeaders(flow, transport, frame);
-  frame.resize(headers + transport);
-  SealFrame(frame);
+  frame.resize(headers + transport + FrameTrailerBytes(flow));
+  SealFrame(frame, LinkOf(flow));
   return frame;
 }
 
@@ -64,10 +68,11 @@ class RecordingMedium : public Medium {
 
 class FaultyMediumTest : public testing::Test {
  protected:
-  void Plan(std::vector<std::string> rules) {
+  void Plan(std::vector<std::string> rules, mlx5::PortType link = mlx5::PortType::kEthernet) {
     const FaultPlan plan = ParseFaults(rules);
-    medium = std::make_unique<FaultyMedium>(std::make_unique<RecordingMedium>(wire), plan,
-                                            std::make_shared<FaultDice>(plan), [this] { return now_ns; });
+    medium = std::make_unique<FaultyMedium>(
+        std::make_unique<RecordingMedium>(wire), plan, std::make_shared<FaultDice>(plan),
+        [this] { return now_ns; }, link);
   }
   void Send(uint32_t psn) { medium->Send(MakeFrame(psn)); }
   std::vector<uint32_t> Sent() const {
@@ -197,6 +202,17 @@ TEST_F(FaultyMediumTest, FlipChangesOneBitOfThePayloadAndSealsTheFrame) {
     EXPECT_EQ(bits, 1);
     EXPECT_TRUE(IsSealed(*ParseFrame(bad))) << "PSN " << psn;
   }
+}
+
+TEST_F(FaultyMediumTest, FlipSealsAFrameOfInfiniBand) {
+  Plan({"flip"}, mlx5::PortType::kInfiniBand);
+  const Flow flow{.local = LocalRoute{.source = 1, .destination = 2}, .grh = false};
+  const Bytes good = MakeFrame(7, flow);
+  medium->Send(good);
+  const Bytes& bad = wire.sent.back();
+  EXPECT_NE(bad, good);
+  ASSERT_EQ(bad.size(), good.size());
+  EXPECT_TRUE(IsSealed(*ParseFrame(bad, mlx5::PortType::kInfiniBand)));
 }
 
 TEST_F(FaultyMediumTest, SlowReceiverTakesOneFrameAtATimeAndDropsTheRest) {

@@ -60,6 +60,22 @@ TEST_F(PcapTest, TsharkDissectsTheFile) {
             "12,9,0x000000,,6\n");
 }
 
+TEST_F(PcapTest, TsharkDissectsFramesOfInfiniBand) {
+  if (!IsInstalled("tshark")) GTEST_SKIP() << "tshark is not installed";
+  {
+    PcapWriter writer(file, mlx5::PortType::kInfiniBand);
+    writer.Write(MakeFrame(FlowInSubnet(), {.op = PacketOp::kWriteOnly, .psn = 7, .memory = {64, 5, 6}},
+                           std::vector<uint8_t>(6)));
+    writer.Write(MakeFrame(FlowWithGrh(), {.op = PacketOp::kAcknowledge, .psn = 8, .ack = {0x1f, 3}}));
+  }
+  EXPECT_EQ(Dissect("-e infiniband.lrh.vl -e infiniband.lrh.sl -e infiniband.lrh.dlid -e infiniband.lrh.slid "
+                    "-e infiniband.lrh.pktlen -e infiniband.grh.dgid -e infiniband.bth.opcode "
+                    "-e infiniband.bth.psn -e infiniband.reth.dmalen -e infiniband.aeth.msn -E separator=,"),
+            "0x03,11,4660,22136,12,,10,7,6,\n"
+            "0x03,11,4660,22136,17,2001:db8::2,17,8,,3\n");
+  EXPECT_EQ(Dissect("-Y _ws.malformed -e frame.number"), "");
+}
+
 TEST_F(PcapTest, WritesFramesWholeAndInOrder) {
   const Capture capture = ReadCapture("write_64k");
   {

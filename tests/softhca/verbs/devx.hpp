@@ -16,6 +16,7 @@ namespace verbs {
 inline constexpr uint64_t kCreateDct = 0x710, kDrainDct = 0x712, kQueryDct = 0x713, kQueryLag = 0x842;
 inline constexpr uint64_t kCreateCq = 0x400, kCreateQp = 0x500, kRst2Init = 0x502, kInit2Rtr = 0x503,
                           kRtr2Rts = 0x504, k2Err = 0x507, k2Rst = 0x50a, kQueryQp = 0x50b;
+inline constexpr uint8_t kBadParameter = 0x3, kBadResource = 0x5, kBadQpState = 0x10;  // answers
 
 using Object = std::unique_ptr<mlx5dv_devx_obj, Destroy<mlx5dv_devx_obj_destroy>>;
 using Umem = std::unique_ptr<mlx5dv_devx_umem, Destroy<mlx5dv_devx_umem_dereg>>;
@@ -158,17 +159,20 @@ class Devx : public testing::Test {
     uint32_t imm = 0;
     uint8_t flags = MLX5_WQE_CTRL_CQ_UPDATE;
   };
-  /// Writes a WQE of up to 64 bytes, and rings the doorbell.
+  /// Writes a WQE of up to 128 bytes, and rings the doorbell. One of more than 64 bytes takes two slots.
   template <class... Segments>
   void Post(uint16_t index, const Entry& entry, const Segments&... segments) {
-    std::array<uint8_t, 64> wqe{};
+    std::array<uint8_t, 128> wqe{};
     size_t end = sizeof(mlx5_wqe_ctrl_seg);
     static_assert((sizeof(mlx5_wqe_ctrl_seg) + ... + sizeof segments) <= sizeof wqe);
     ((std::memcpy(&wqe[end], &segments, sizeof segments), end += sizeof segments), ...);
     mlx5dv_set_ctrl_seg(reinterpret_cast<mlx5_wqe_ctrl_seg*>(wqe.data()), index, entry.opcode, entry.opmod,
                         qpn, entry.flags, static_cast<uint8_t>(end / 16), 0, htobe32(entry.imm));
-    std::memcpy(&memory[send_ring + index % kDepth * 64], wqe.data(), sizeof wqe);
-    Store(kQpRecord + 4, htobe32((index + 1u) & 0xffff));
+    uint32_t next = index;
+    for (size_t start = 0; start < end; start += 64) {
+      std::memcpy(&memory[send_ring + next++ % kDepth * 64], &wqe[start], 64);
+    }
+    Store(kQpRecord + 4, htobe32(next & 0xffff));
     uint64_t doorbell = 0;
     std::memcpy(&doorbell, wqe.data(), sizeof doorbell);
     std::atomic_ref(*static_cast<uint64_t*>(uar->reg_addr)).store(doorbell, std::memory_order_release);

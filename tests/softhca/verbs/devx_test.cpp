@@ -8,8 +8,6 @@
 namespace verbs {
 namespace {
 
-constexpr uint8_t kBadParameter = 0x3, kBadResource = 0x5, kBadQpState = 0x10;
-
 TEST_F(Devx, WritesAndReportsInARing) {
   CreateQueues(false);
   Connect();

@@ -307,6 +307,14 @@ TEST(Lag, OperationsAreUnsupportedOnUnbondedPorts) {
   EXPECT_EQ(mlx5dv_modify_qp_lag_port(peer.qp.get(), 1), EOPNOTSUPP);
 }
 
+TEST(SwitchPort, DoesNotExist) {
+  const Context context = Open();
+  mlx5dv_port port{};
+  EXPECT_EQ(mlx5dv_query_port(context.get(), 1, &port), 0);
+  EXPECT_EQ(port.flags, 0u);
+  EXPECT_EQ(mlx5dv_query_port(context.get(), 2, &port), EINVAL);
+}
+
 TEST(WideCq, HoldsCompletionsOf128Bytes) {
   const Context context = Open();
   Peer a(context.get()), b(context.get());

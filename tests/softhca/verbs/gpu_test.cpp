@@ -252,6 +252,11 @@ TEST_F(Gpu, RefusesExportsThatCannotBeMapped) {
   close(fd);
 }
 
+TEST_F(Gpu, SaysThatItTakesNoDmaBufsOfTheDriver) {
+  EXPECT_EQ(ibv_reg_dmabuf_mr(a.pd.get(), 0, 0, 0, -1, 0), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
 TEST(GpuUmem, RegistersPagesOfAnExport) {
   const Context context = OpenDevx();
   const GpuMemory memory(0, 8192);

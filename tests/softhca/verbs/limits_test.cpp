@@ -34,6 +34,11 @@ TEST_F(LimitedDevice, RefusesALongerMessage) {
   EXPECT_EQ(write(2), IBV_WC_LOC_LEN_ERR);
 }
 
+TEST_F(LimitedDevice, SaysThatItTakesDmaBufs) {
+  EXPECT_EQ(ibv_reg_dmabuf_mr(a.pd.get(), 0, 0, 0, -1, 0), nullptr);
+  EXPECT_EQ(errno, EBADF) << "what a program without CUDA exports can be mapped";
+}
+
 TEST(DownPort, LetsNothingThrough) {
   const Context up = Open(0), down = Open(1);
   Peer a(up.get()), b(down.get());

@@ -34,6 +34,13 @@ class Mailbox {
     return Take(Inside(context, field));
   }
 
+  /// Adds bytes after the last field: a list of as many elements as the command says.
+  Mailbox& Append(const void* bytes, size_t count) {
+    const auto* words = static_cast<const uint32_t*>(bytes);
+    words_.insert(words_.end(), words, words + count / sizeof *words);
+    return *this;
+  }
+
   void* data() { return words_.data(); }
   size_t size() const { return words_.size() * sizeof words_[0]; }
 

@@ -129,6 +129,7 @@ void Peer::ToInit(const Connection& connection) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = kPort;
+  attr.pkey_index = connection.pkey_index;
   attr.qp_access_flags = static_cast<unsigned>(connection.access);
   attr.qkey = connection.qkey;
   const int right = qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
@@ -150,6 +151,7 @@ void Peer::ToRtr(const Peer& other, const Connection& connection) {
   attr.ah_attr.grh.dgid = there.gid;
   attr.ah_attr.grh.sgid_index = static_cast<uint8_t>(here.gid_index);
   attr.ah_attr.grh.hop_limit = 64;
+  if (connection.path) attr.ah_attr = *connection.path;
   int mask = IBV_QP_STATE;
   if (qp->qp_type != IBV_QPT_UD) mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
   if (qp->qp_type == IBV_QPT_RC || qp->qp_type == IBV_QPT_XRC_RECV)

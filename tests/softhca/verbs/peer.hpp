@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,8 @@ struct Connection {
   uint32_t send_psn = 0, receive_psn = 0;
   uint8_t timeout = 14, retries = 7, rnr_retries = 7, min_rnr_timer = 12;
   uint32_t qkey = 0x11111111;
+  uint16_t pkey_index = 0;
+  std::optional<ibv_ah_attr> path{};  ///< path to the peer; otherwise to its LID or RoCE v2 GID
 };
 
 /// An end of a connection or of datagrams: a queue pair, its completion queues and its protection domain.

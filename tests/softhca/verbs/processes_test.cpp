@@ -13,7 +13,8 @@
 
 #include "verbs/peer.hpp"
 
-// Connections between two processes, of which one is stopped, or dies, or invalidates the other's key.
+// Connections between two processes, of which one is stopped, or dies, or invalidates the other's key; and
+// datagrams from one to the other. On RoCE and on InfiniBand.
 
 namespace verbs {
 namespace {
@@ -27,6 +28,7 @@ constexpr uint8_t kRetries = 7;
 /// One end of the connection, as its process describes it to the other.
 struct End {
   ibv_gid gid{};
+  uint16_t lid = 0;
   uint32_t qpn = 0, rkey = 0;
   uint64_t address = 0;
 };
@@ -36,12 +38,31 @@ bool Take(int from, End& end) { return read(from, &end, sizeof end) == sizeof en
 
 /// A queue pair and a page of memory.
 struct Side {
-  Side() : context(Open()), peer(std::make_unique<Peer>(context.get())), buffer(peer->pd.get(), 4096) {}
+  explicit Side(ibv_qp_type type = IBV_QPT_RC)
+      : context(Open()),
+        peer(std::make_unique<Peer>(context.get(), PeerOptions{.type = type})),
+        buffer(peer->pd.get(), 4096) {
+    ibv_port_attr port{};
+    EXPECT_EQ(ibv_query_port(context.get(), 1, &port), 0);
+    lid = port.lid;
+  }
 
+  /// Index of the IPv4 address as a RoCE v2 GID, and of InfiniBand's only GID.
+  uint8_t Gid() const { return lid == 0 ? 3 : 0; }
   End Describe() {
-    End end{.qpn = peer->qp->qp_num, .rkey = buffer.rkey(), .address = buffer.Address()};
-    EXPECT_EQ(ibv_query_gid(context.get(), 1, kGid, &end.gid), 0);
+    End end{.lid = lid, .qpn = peer->qp->qp_num, .rkey = buffer.rkey(), .address = buffer.Address()};
+    EXPECT_EQ(ibv_query_gid(context.get(), 1, Gid(), &end.gid), 0);
     return end;
+  }
+  ibv_ah_attr PathTo(const End& other, bool global) const {
+    ibv_ah_attr path{};
+    path.port_num = 1;
+    path.dlid = other.lid;
+    path.is_global = global;
+    path.grh.dgid = other.gid;
+    path.grh.sgid_index = Gid();
+    path.grh.hop_limit = 64;
+    return path;
   }
   bool Connect(const End& other) {
     peer->ToInit();
@@ -51,11 +72,7 @@ struct Side {
     attr.dest_qp_num = other.qpn;
     attr.max_dest_rd_atomic = 1;
     attr.min_rnr_timer = 12;
-    attr.ah_attr.port_num = 1;
-    attr.ah_attr.is_global = 1;
-    attr.ah_attr.grh.dgid = other.gid;
-    attr.ah_attr.grh.sgid_index = kGid;
-    attr.ah_attr.grh.hop_limit = 64;
+    attr.ah_attr = PathTo(other, other.lid == 0);
     constexpr int kMask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                           IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
     if (ibv_modify_qp(peer->qp.get(), &attr, kMask) != 0) return false;
@@ -63,12 +80,10 @@ struct Side {
     return true;
   }
 
-  /// Index of the IPv4 address as a RoCE v2 GID.
-  static constexpr uint8_t kGid = 3;
-
   Context context;
   std::unique_ptr<Peer> peer;
   Buffer buffer;
+  uint16_t lid = 0;  ///< 0 on RoCE
 };
 
 /// This process writes to the memory of another one, which runs `answer`.
@@ -102,8 +117,8 @@ class TwoProcesses : public testing::Test {
     close(end);
   }
 
-  void Post() {
-    Work(IBV_WR_RDMA_WRITE, {near->buffer.Sge(0, 8)}).To(far.address, far.rkey).Post(*near->peer);
+  void Post(uint32_t bytes = 8) {
+    Work(IBV_WR_RDMA_WRITE, {near->buffer.Sge(0, bytes)}).To(far.address, far.rkey).Post(*near->peer);
   }
   ibv_wc_status Status() { return Wait(near->peer->send_cq.get()).status; }
   void Stop() const {
@@ -121,9 +136,12 @@ class TwoProcesses : public testing::Test {
   static void Answer(int in, int out) {
     Side side;
     End other;
-    const bool connected = Take(in, other) && side.Connect(other) && Send(out, side.Describe());
-    if (connected && fork() == 0) _exit(read(in, &other, 1) == 0 ? 0 : 1);  // keeps the descriptors
-    if (connected) static_cast<void>(!read(in, &other, 1));
+    if (!Take(in, other) || !side.Connect(other)) _exit(1);
+    if (fork() == 0) {  // keeps the descriptors
+      close(out);
+      _exit(read(in, &other, 1) == 0 ? 0 : 1);
+    }
+    if (Send(out, side.Describe())) static_cast<void>(!read(in, &other, 1));
   }
 };
 
@@ -143,10 +161,70 @@ TEST_F(TwoProcesses, AWriteWaitsForAStoppedPeer) {
   EXPECT_EQ(Status(), IBV_WC_SUCCESS);
 }
 
+/// Sends datagrams to the process at the other end of the pipes: with a GRH, and on InfiniBand without.
+void SendDatagrams(int in, int out) {
+  Side side(IBV_QPT_UD);
+  End other;
+  side.peer->Connect(*side.peer);
+  if (!Send(out, side.Describe()) || !Take(in, other)) _exit(1);
+  side.buffer.Put(0, "far away");
+  for (const bool global : {true, other.lid == 0}) {
+    ibv_ah_attr path = side.PathTo(other, global);
+    const AddressHandle handle(ibv_create_ah(side.peer->pd.get(), &path));
+    Work send(IBV_WR_SEND, {side.buffer.Sge(0, 8)});
+    if (send.To(handle, other.qpn).Run(*side.peer).status != IBV_WC_SUCCESS) _exit(2);
+  }
+  static_cast<void>(!read(in, &other, 1));
+}
+
+TEST(Datagram, ComesFromAnotherProcess) {
+  int there[2], back[2];
+  ASSERT_EQ(pipe(there), 0);
+  ASSERT_EQ(pipe(back), 0);
+  const pid_t process = fork();  // before any device is open
+  if (process == 0) {
+    close(there[1]);
+    close(back[0]);
+    SendDatagrams(there[0], back[1]);
+    _exit(0);
+  }
+  close(there[0]);
+  close(back[1]);
+  {
+    Side side(IBV_QPT_UD);
+    side.peer->Connect(*side.peer);
+    constexpr size_t kGrhBytes = sizeof(ibv_grh), kHalf = 2048;
+    for (const size_t half : {size_t{0}, kHalf}) side.peer->PostReceive({side.buffer.Sge(half, kHalf)});
+    End other;
+    ASSERT_TRUE(Take(back[0], other) && Send(there[1], side.Describe()));
+    for (const size_t half : {size_t{0}, kHalf}) {
+      const ibv_wc wc = Wait(side.peer->receive_cq.get());
+      EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+      EXPECT_EQ(wc.src_qp, other.qpn);
+      EXPECT_EQ(wc.slid, other.lid);
+      EXPECT_EQ(wc.wc_flags, half == 0 || other.lid == 0 ? unsigned{IBV_WC_GRH} : 0u);
+      EXPECT_EQ(side.buffer.Text(half + kGrhBytes, 8), "far away");
+    }
+  }
+  close(there[1]);
+  close(back[0]);
+  int status = 0;
+  EXPECT_EQ(waitpid(process, &status, 0), process);
+  EXPECT_EQ(status, 0);
+}
+
 TEST_F(TwoProcesses, AWriteToADeadPeerFailsAsConfigured) {
   Stop();
   Post();
   kill(process, SIGKILL);  // it stays a zombie, and a child of it has its descriptors
+  EXPECT_EQ(Status(), IBV_WC_RETRY_EXC_ERR);
+}
+
+/// On InfiniBand the packets are more than the peer's socket queues, which nobody empties.
+TEST_F(TwoProcesses, ALongWriteToADeadPeerFailsAsConfigured) {
+  Stop();
+  Post(4096);
+  kill(process, SIGKILL);
   EXPECT_EQ(Status(), IBV_WC_RETRY_EXC_ERR);
 }
 

@@ -14,6 +14,7 @@
 
 #include "wire/frame.hpp"
 #include "wire/media/abstract_name.hpp"
+#include "wire/media/neighbour_medium.hpp"
 #include "wire/media/socket.hpp"
 
 namespace softhca {
@@ -66,6 +67,27 @@ TEST(BlockClaim, ReservesNoBlockWhoseAddressesAreBound) {
 TEST(BlockClaim, UsesAnotherBlockWhereTheReservedOneIsBound) {
   const BlockClaim launcher = BlockClaim::Reserve();
   const Descriptor orphan = Bind(launcher.block());
+  EXPECT_NE(BlockClaim::Use(launcher.block()).block(), launcher.block());
+}
+
+/// Takes the name of the last port's MAC, as a forked child of a process on InfiniBand that is gone still
+/// does.
+NeighbourMedium TakeMac(uint32_t block) {
+  using namespace address_block;
+  return NeighbourMedium({MacOf(block, kDevices - 1, kPorts)}, mlx5::PortType::kInfiniBand);
+}
+
+TEST(BlockClaim, ReservesNoBlockWithATakenMac) {
+  std::optional<BlockClaim> claim = BlockClaim::Reserve();
+  const uint32_t block = claim->block();
+  const NeighbourMedium orphan = TakeMac(block);
+  claim.reset();
+  EXPECT_NE(BlockClaim::Reserve().block(), block);
+}
+
+TEST(BlockClaim, UsesAnotherBlockWhereTheReservedOneHasATakenMac) {
+  const BlockClaim launcher = BlockClaim::Reserve();
+  const NeighbourMedium orphan = TakeMac(launcher.block());
   EXPECT_NE(BlockClaim::Use(launcher.block()).block(), launcher.block());
 }
 

@@ -23,6 +23,7 @@ class View {
  public:
   explicit View(const Gid& gid) : gid_(gid) {}
   std::optional<uint64_t> Look() { return threads_.StalledAt(gid_, now_ns_ += 2'000'000'000); }
+  bool MayRun() { return threads_.MayRun(gid_, now_ns_ += 2'000'000'000); }
   /// Looks until the answer is "nothing", which it must be soon.
   bool RunsSoon() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -58,6 +59,27 @@ TEST(EngineThreads, ExcuseNoDeadEngine) {
   peer.Kill();
   EXPECT_FALSE(view.Look()) << "its child keeps the name, and nothing has waited for it yet";
   EXPECT_FALSE(View(peer.gid()).Look());
+}
+
+TEST(EngineThreads, KnowADeadEngineWhoseChildKeepsItsName) {
+  EngineProcess peer(RandomGid(), EngineProcess::Kind::kWithChild);
+  View view(peer.gid());
+  EXPECT_TRUE(view.MayRun());
+  peer.Stop();
+  EXPECT_TRUE(view.MayRun());
+  peer.Kill();
+  EXPECT_FALSE(view.MayRun());
+  EXPECT_FALSE(View(peer.gid()).MayRun());
+}
+
+TEST(EngineThreads, DoNotKnowWhetherAnEngineOfAnotherProcessNamespaceRuns) {
+  const std::string name = std::string(30, '0') + "07/1/12/12";
+  EngineThreads threads([&](const std::string&) { return std::vector{TakenName{.rest = name}}; });
+  Gid gid{};
+  EXPECT_FALSE(threads.MayRun(gid, 1'000'000'000)) << "nobody announces it";
+  gid.back() = 7;
+  EXPECT_TRUE(threads.MayRun(gid, 1'000'000'000));
+  EXPECT_FALSE(threads.StalledAt(gid, 1'000'000'000));
 }
 
 TEST(EngineThreads, KnowNothingOfOtherAddresses) {
@@ -107,10 +129,15 @@ class EngineStateTest : public testing::Test {
   }
   ~EngineStateTest() override { std::filesystem::remove_all(proc_); }
 
-  void SetState(char state) {
-    std::ofstream(task_ + "/stat") << kThread << " (" << EngineThreads::kName << ") " << state << " 1 2 3\n";
+  void SetState(const std::string& state, const std::string& sleeps) {
+    std::ofstream(task_ + "/status") << "Name:\t" << EngineThreads::kName << "\nUmask:\t0022\nState:\t"
+                                     << state << "\nTgid:\t12\nSeccomp:\t0\n"
+                                     << sleeps;
   }
-  void SetTimes(const std::string& times) { std::ofstream(task_ + "/schedstat") << times << '\n'; }
+  void SetSleeps(int count) {
+    SetState("R (running)",
+             "voluntary_ctxt_switches:\t" + std::to_string(count) + "\nnonvoluntary_ctxt_switches:\t3\n");
+  }
   std::optional<uint64_t> Look(uint64_t later_ns = 1'000'000) {
     return threads_.StalledAt(gid_, now_ns_ += later_ns);
   }
@@ -132,35 +159,31 @@ class EngineStateTest : public testing::Test {
   uint64_t now_ns_ = 1'000'000'000;
 };
 
-TEST_F(EngineStateTest, IsTheProcessorTimeOfAnEngineThatIsReadyToRun) {
-  SetTimes("70 5 2");
-  SetState('R');
+TEST_F(EngineStateTest, IsTheNumberOfSleepsOfAnEngineThatIsAwake) {
+  SetSleeps(70);
   EXPECT_EQ(Look(), 70u);
-  SetState('S');
+  SetState("S (sleeping)", "voluntary_ctxt_switches:\t70\n");
   EXPECT_FALSE(Look());
-  SetState('D');
-  EXPECT_FALSE(Look());
-}
-
-TEST_F(EngineStateTest, IsUnknownIfTheKernelCountsNoProcessorTime) {
-  SetState('R');
-  EXPECT_FALSE(Look());
-  SetTimes("0 0 0");
+  SetState("D (disk sleep)", "voluntary_ctxt_switches:\t70\n");
   EXPECT_FALSE(Look());
 }
 
-TEST_F(EngineStateTest, IsKnownOfAStoppedEngineWithoutProcessorTime) {
-  SetState('T');
+TEST_F(EngineStateTest, IsUnknownIfTheKernelCountsNoSleeps) {
+  SetState("R (running)", "");
+  EXPECT_FALSE(Look());
+}
+
+TEST_F(EngineStateTest, IsKnownOfAStoppedEngine) {
+  SetState("T (stopped)", "voluntary_ctxt_switches:\t70\n");
   EXPECT_EQ(Look(), kStoppedPeer);
-  SetState('t');
+  SetState("t (tracing stop)", "");
   EXPECT_EQ(Look(), kStoppedPeer);
 }
 
 TEST_F(EngineStateTest, IsReadOnceAMillisecond) {
-  SetTimes("70 5 2");
-  SetState('R');
+  SetSleeps(70);
   EXPECT_EQ(Look(), 70u);
-  SetTimes("71 5 2");
+  SetSleeps(71);
   EXPECT_EQ(Look(999'999), 70u);
   EXPECT_EQ(Look(1), 71u);
 }

@@ -18,11 +18,11 @@ inline std::vector<uint8_t> MakeFrame(const Flow& flow, const Packet& packet,
   std::array<uint8_t, kMaxPacketHeaderBytes> headers;
   const size_t header_bytes = EncodeHeaders(packet, payload.size(), headers);
   const size_t transport_bytes = header_bytes + payload.size() + PadBytes(payload.size()) + kIcrcBytes;
-  std::vector<uint8_t> frame(FrameHeaderBytes(flow) + transport_bytes);
+  std::vector<uint8_t> frame(FrameHeaderBytes(flow) + transport_bytes + FrameTrailerBytes(flow));
   auto at = frame.begin() + static_cast<ptrdiff_t>(WriteFrameHeaders(flow, transport_bytes, frame));
   at = std::copy_n(headers.begin(), header_bytes, at);
   std::copy(payload.begin(), payload.end(), at);
-  SealFrame(frame);
+  SealFrame(frame, LinkOf(flow));
   return frame;
 }
 
@@ -64,7 +64,18 @@ inline Flow FlowOverRoceV1() {
   return flow;
 }
 
-/// Parameters of tests that must hold on every network.
+/// Returns a flow within a subnet of InfiniBand.
+inline Flow FlowInSubnet() {
+  return {.local = LocalRoute{.source = 0x5678, .destination = 0x1234, .service_level = 11}, .grh = false};
+}
+
+inline Flow FlowWithGrh() {
+  Flow flow = FlowOverRoceV1();
+  flow.local = FlowInSubnet().local;
+  return flow;
+}
+
+/// Parameters of tests that must hold on every network of Ethernet.
 inline auto EveryNetwork() { return testing::Values(FlowOverIpv4(), FlowOverIpv6(), FlowOverRoceV1()); }
 inline std::string NetworkName(const testing::TestParamInfo<Flow>& info) {
   if (info.param.version == mlx5::RoceVersion::kV1) return "RoceV1";

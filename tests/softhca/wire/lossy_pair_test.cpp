@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "common/repetitions.hpp"
 #include "core/queues.hpp"
 #include "wire/connection_channel.hpp"
 #include "wire/packet_recorder.hpp"
@@ -213,7 +214,7 @@ void PrintTo(const Weather& weather, std::ostream* out) {
 class LossyPairTest : public testing::TestWithParam<Weather> {};
 
 TEST_P(LossyPairTest, DeliversEveryByteAndCompletesOnceInOrder) {
-  constexpr uint64_t kPackets = 400'000;
+  constexpr auto kPackets = static_cast<uint64_t>(warpverbs::tests::Repetitions(400'000));
   constexpr uint32_t kFirstPsn = 0xfff000;
   const uint64_t seed = 20261121;
   SCOPED_TRACE("seed " + std::to_string(seed));

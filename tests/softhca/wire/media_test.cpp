@@ -184,7 +184,7 @@ TEST(UdpMedium, NamesTheAddressThatIsTaken) {
     const UdpMedium second({AddressOf(1)}, false);
     FAIL() << "both own the same address";
   } catch (const CommandError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("UDP port 4791 of 127.83.255.254"));
+    EXPECT_THAT(error.what(), HasSubstr("UDP port 4791 of 127.83.191.254"));
     EXPECT_THAT(error.what(), HasSubstr("another process"));
   }
 }
@@ -201,10 +201,11 @@ void ExpectGroupFramesAtMembersOnly(Medium& from, Medium& member, Medium& other,
   from.Flush();
   const auto frames = Receive(member, 1);
   ASSERT_EQ(frames.size(), 1u);
-  const auto frame = ParseFrame(frames[0]);
+  const auto frame = ParseFrame(frames[0], LinkOf(flow));
+  ASSERT_TRUE(frame);
   EXPECT_TRUE(IsSealed(*frame));
   EXPECT_EQ(frame->flow.destination, flow.destination);
-  EXPECT_EQ(frame->flow.destination_mac, GuessMac(flow.destination));
+  EXPECT_EQ(frame->flow.destination_mac, flow.destination_mac);
   EXPECT_EQ(frame->flow.hop_limit, flow.hop_limit);
   const auto none = [](std::span<const uint8_t>) { ADD_FAILURE() << "not a member, or the sender"; };
   EXPECT_EQ(other.Receive(64, none), 0u);
@@ -236,6 +237,35 @@ TEST(NeighbourMedium, CarriesFramesToTheMembersOfAGroup) {
   ExpectGroupFramesAtMembersOnly(from, member, other, flow);
 }
 
+/// Returns the flow to port 2 in a subnet of InfiniBand, without GRH.
+Flow LocalFlow() {
+  return {.local = LocalRoute{.source = TestLid(1), .destination = TestLid(2)}, .grh = false};
+}
+
+TEST(NeighbourMedium, CarriesFramesOfInfiniBandByLid) {
+  constexpr mlx5::PortType kLink = mlx5::PortType::kInfiniBand;
+  NeighbourMedium from({TestMac(1)}, kLink), to({TestMac(2)}, kLink);
+  from.Send(TestFrame(LocalFlow()));
+  EXPECT_THAT(Receive(to, 1), ElementsAre(TestFrame(LocalFlow())));
+  std::string loss;
+  from.ReportLosses([&](const char* reason, uint64_t) { loss = reason; });
+  Flow nowhere = LocalFlow();
+  nowhere.local->destination = TestLid(2) - 2;
+  from.Send(TestFrame(nowhere));
+  EXPECT_EQ(loss, "no process has its destination address");
+}
+
+TEST(NeighbourMedium, CarriesFramesOfInfiniBandToTheMembersOfAGroup) {
+  constexpr mlx5::PortType kLink = mlx5::PortType::kInfiniBand;
+  NeighbourMedium from({TestMac(1)}, kLink), member({TestMac(2), TestMac(3)}, kLink),
+      other({TestMac(4)}, kLink);
+  Flow flow = LocalFlow();
+  flow.grh = true;
+  flow.destination = {0xff, 0x12, 0x40, 0x1b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 83, 7, 3};
+  flow.local->destination = 0xc003;
+  ExpectGroupFramesAtMembersOnly(from, member, other, flow);
+}
+
 TEST(NeighbourMedium, CarriesRoceV1AndMoreThanAUnixSocketQueues) {
   NeighbourMedium from({TestMac(1)}), to({TestMac(2)});
   Flow flow = TestFlow();
@@ -254,6 +284,8 @@ TEST(NeighbourMedium, SlowReceiverDoesNotDelayOthers) {
   Flow flow = TestFlow();
   for (int i = 0; i < 1000; ++i) from.Send(TestFrame(flow));
   ASSERT_TRUE(from.HasUnsent());
+  EXPECT_TRUE(from.HasUnsentTo(TestMac(2)));
+  EXPECT_FALSE(from.HasUnsentTo(TestMac(3)));
   flow.destination_mac = TestMac(3);
   from.Send(TestFrame(flow, "other"));
   EXPECT_THAT(Receive(other, 1), ElementsAre(TestFrame(flow, "other")));
@@ -273,7 +305,7 @@ TEST(NeighbourMedium, DropsFramesOfOtherUsers) {
   std::string loss;
   to.ReportLosses([&](const char* reason, uint64_t) { loss = reason; });
   const Descriptor socket = OpenSocket(AF_UNIX, SOCK_DGRAM, 0);
-  const std::string name = OwnName("02:53:48:07:ff:f2");
+  const std::string name = OwnName("02:53:48:05:ff:f2");
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   name.copy(address.sun_path + 1, sizeof address.sun_path - 1);
   Bytestream frame = TestFrame(TestFlow());

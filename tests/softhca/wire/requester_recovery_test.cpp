@@ -113,7 +113,7 @@ TEST_F(PacketRequesterTest, ProgressRenewsRetriesAndTimer) {
   EXPECT_EQ(Completed(), 0);
 }
 
-TEST_F(PacketRequesterTest, TimeInWhichThePeerDoesNotRunIsNoRetry) {
+TEST_F(PacketRequesterTest, TimeInWhichThePeerDoesNotSleepIsNoRetry) {
   Connect({.retry_count = 0});
   Post(Write(8));
   Run();
@@ -121,16 +121,46 @@ TEST_F(PacketRequesterTest, TimeInWhichThePeerDoesNotRunIsNoRetry) {
   sink.peer_stalled_at = 7;
   for (int i = 0; i < 20; ++i) {
     PassTimeout();
-    EXPECT_EQ(DescribeSent(), "") << "the packet waits at the peer";
+    Run();
   }
   EXPECT_EQ(a.qp().state, QpState::kRts);
   sink.peer_stalled_at = 8;
   PassTimeout();
   Run();
-  EXPECT_EQ(Failed(), Syndrome::kTransportRetryExceeded) << "the peer ran, and did not answer";
+  EXPECT_EQ(Failed(), Syndrome::kTransportRetryExceeded)
+      << "the peer had nothing to do, and has not answered";
 }
 
-TEST_F(PacketRequesterTest, AStoppedPeerIsExcusedThoughItHasRun) {
+TEST_F(PacketRequesterTest, PacketsForABusyPeerAreSentAgainLessAndLessOften) {
+  Connect({.retry_count = 0});
+  Post(Write(8));
+  Run();
+  sink.peer_stalled_at = 7;
+  std::vector<int> resent;
+  for (int timeout = 1; timeout <= 20; ++timeout) {
+    sink.sent.clear();
+    PassTimeout();
+    Run();
+    if (!sink.sent.empty()) resent.push_back(timeout);
+  }
+  EXPECT_EQ(resent, (std::vector{2, 4, 8, 16}));
+}
+
+TEST_F(PacketRequesterTest, PacketsForAStoppedPeerAreNotSentAgain) {
+  Connect();
+  Post(Write(8));
+  Run();
+  sink.peer_stalled_at = kStoppedPeer;
+  sink.sent.clear();
+  for (int i = 0; i < 20; ++i) {
+    PassTimeout();
+    Run();
+  }
+  EXPECT_EQ(DescribeSent(), "") << "they wait at the peer, or here";
+  EXPECT_EQ(a.qp().state, QpState::kRts);
+}
+
+TEST_F(PacketRequesterTest, AStoppedPeerIsExcusedThoughItHasBeenAwake) {
   Connect({.retry_count = 0});
   Post(Write(8));
   Run();
@@ -143,7 +173,7 @@ TEST_F(PacketRequesterTest, AStoppedPeerIsExcusedThoughItHasRun) {
   sink.peer_stalled_at = 8;
   PassTimeout();
   Run();
-  EXPECT_EQ(Failed(), Syndrome::kTransportRetryExceeded) << "it ran between two stops";
+  EXPECT_EQ(Failed(), Syndrome::kTransportRetryExceeded) << "it slept between two stops";
 }
 
 TEST_F(PacketRequesterTest, APeerThatSleepsOrHasEndedIsNotExcused) {
@@ -160,7 +190,7 @@ TEST_F(PacketRequesterTest, APeerThatSleepsOrHasEndedIsNotExcused) {
   EXPECT_EQ(Failed(), Syndrome::kTransportRetryExceeded);
 }
 
-TEST_F(PacketRequesterTest, APeerThatNeverRunsIsExcusedForALimitedTime) {
+TEST_F(PacketRequesterTest, APeerThatNeverSleepsIsExcusedForALimitedTime) {
   Connect({.retry_count = 0});
   Post(Write(8));
   Run();

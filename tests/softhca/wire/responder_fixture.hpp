@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "core/message_requester.hpp"
 #include "core/queues.hpp"
-#include "core/requester.hpp"
-#include "wire/direct_link.hpp"
+#include "wire/message_link.hpp"
 #include "wire/packet_recorder.hpp"
 #include "wire/packet_responder.hpp"
 

@@ -21,6 +21,8 @@ using Bytestream = std::vector<uint8_t>;
 inline Gid TestGid(uint32_t port) { return address_block::Ipv4GidOf(address_block::kLast, 15, port); }
 inline Mac TestMac(uint32_t port) { return address_block::MacOf(address_block::kLast, 15, port); }
 
+inline uint16_t TestLid(uint32_t port) { return address_block::LidOf(address_block::kLast, 15, port); }
+
 /// Returns the flow from port 1 to port 2.
 inline Flow TestFlow() {
   return {.source_mac = TestMac(1),
@@ -38,11 +40,11 @@ inline Bytestream TestFrame(const Flow& flow, std::string_view text = "text") {
   std::array<uint8_t, kMaxPacketHeaderBytes> headers;
   const size_t header_bytes = EncodeHeaders(packet, text.size(), headers);
   const size_t transport_bytes = header_bytes + text.size() + PadBytes(text.size()) + kIcrcBytes;
-  Bytestream frame(FrameHeaderBytes(flow) + transport_bytes);
+  Bytestream frame(FrameHeaderBytes(flow) + transport_bytes + FrameTrailerBytes(flow));
   const size_t start = WriteFrameHeaders(flow, transport_bytes, frame);
   std::copy_n(headers.begin(), header_bytes, frame.begin() + start);
   std::copy(text.begin(), text.end(), frame.begin() + start + header_bytes);
-  SealFrame(frame);
+  SealFrame(frame, LinkOf(flow));
   return frame;
 }
 

@@ -51,7 +51,9 @@ class Drops : public Observer {
 /// Two devices, each behind a network of its own, as in two processes.
 class WireNetworkTest : public testing::Test {
  protected:
-  WireNetworkTest() {
+  WireNetworkTest() : WireNetworkTest(TestDevice(1), TestDevice(2)) {}
+  WireNetworkTest(DeviceConfig near_device, DeviceConfig far_device)
+      : near(std::move(near_device)), far(std::move(far_device)) {
     near.SetNetwork(&near_network);
     far.SetNetwork(&far_network);
     far.SetObserver(&drops);
@@ -87,7 +89,7 @@ class WireNetworkTest : public testing::Test {
   uint64_t now_ns = 1'000'000'000;
   std::deque<Bytestream> there, back;
   Drops drops;
-  Hca near{TestDevice(1)}, far{TestDevice(2)};
+  Hca near, far;
   WireNetwork near_network{{&near},
                            {.open_medium = [this] { return std::make_unique<WireEnd>(there, back); }}};
   WireNetwork far_network{{&far}, {.open_medium = [this] { return std::make_unique<WireEnd>(back, there); }}};
@@ -344,28 +346,119 @@ bool OpensMedium(WireOptions options) {
   return opened;
 }
 
-TEST(WireNetwork, UsesTheFirstGidForAPathToALid) {
-  DeviceConfig device = TestDevice(1);
-  device.link = mlx5::PortType::kInfiniBand;
-  device.ports[0].lid = 7;
-  Hca hca(device);
-  std::deque<Bytestream> loop;
-  WireNetwork network({&hca}, {.open_medium = [&] { return std::make_unique<WireEnd>(loop, loop); }});
-  hca.SetNetwork(&network);
-  const uint32_t pd = hca.AllocPd();
-  QpUser a(hca, pd, {.service = mlx5::ServiceType::kUc}), b(hca, pd, {.service = mlx5::ServiceType::kUc});
-  Region memory(hca, pd, 16);
-  memory.As<uint64_t>() = 0x1234;
-  const AddressPath path{.grh = false, .remote_lid = 7, .local_gid_index = 200};
-  a.Connect(b, {.path = path});
-  b.Connect(a, {.path = path});
-  a.Post(WqeBuilder(WqeOpcode::kRdmaWrite)
-             .Remote(memory.Address(8), memory.key)
-             .Data(memory.Address(), 8, memory.key));
-  a.qp().doorbell_pending = true;
-  network.Run(a.qp(), 1);
-  network.Poll(1);
-  EXPECT_EQ(memory.As<uint64_t>(8), 0x1234u);
+/// Two devices in a subnet of InfiniBand, each behind a network of its own.
+class SubnetTest : public WireNetworkTest {
+ protected:
+  SubnetTest() : WireNetworkTest(DeviceOf(1), DeviceOf(2)) {}
+
+  static DeviceConfig DeviceOf(uint8_t number) {
+    DeviceConfig device = TestDevice(number);
+    device.link = mlx5::PortType::kInfiniBand;
+    device.ports[0].lid = LidOf(number);
+    device.ports[0].gids[0].version = mlx5::RoceVersion::kV1;
+    return device;
+  }
+  static uint16_t LidOf(uint8_t number) { return static_cast<uint16_t>(0x30 + number); }
+  static Gid GidOf(uint8_t number) { return DeviceOf(number).ports[0].gids[0].gid; }
+  static std::optional<Frame> Parse(const Bytestream& frame) {
+    return ParseFrame(frame, mlx5::PortType::kInfiniBand);
+  }
+  /// Lets a write of this connection arrive by another flow.
+  void ArriveBy(const Flow& flow) {
+    if (there.empty()) {
+      a.Post(Write());
+      Send();
+    }
+    ASSERT_EQ(there.size(), 1u);
+    const Bytestream original = there[0];
+    const std::span<const uint8_t> transport = Parse(original)->transport;
+    Bytestream forged(FrameHeaderBytes(flow) + transport.size() + FrameTrailerBytes(flow));
+    const size_t start = WriteFrameHeaders(flow, transport.size(), forged);
+    std::copy(transport.begin(), transport.end(), forged.begin() + static_cast<ptrdiff_t>(start));
+    SealFrame(forged, mlx5::PortType::kInfiniBand);
+    there = {forged};
+    far_network.Poll(now_ns);
+    there = {original};
+  }
+  Flow FlowToFar() {
+    return {.source = GidOf(1),
+            .destination = GidOf(2),
+            .version = mlx5::RoceVersion::kV1,
+            .local = LocalRoute{.source = LidOf(1), .destination = LidOf(2)},
+            .grh = false};
+  }
+};
+
+TEST_F(SubnetTest, WriteReachesAnotherProcessByItsLid) {
+  a.Connect(b, {.path = AddressPath{.remote_lid = LidOf(2), .local_gid_index = 200, .service_level = 9}});
+  b.Connect(a, {.path = AddressPath{.remote_lid = LidOf(1)}});
+  local.As<uint64_t>() = 0x1234;
+  a.Post(Write());
+  Send();
+  ASSERT_EQ(there.size(), 1u);
+  const auto frame = Parse(there[0]);
+  ASSERT_TRUE(frame);
+  EXPECT_EQ(frame->flow.local, (LocalRoute{.source = LidOf(1), .destination = LidOf(2), .service_level = 9}));
+  EXPECT_FALSE(frame->flow.grh);
+  Run();
+  ASSERT_TRUE(a.send_cq.Poll());
+  EXPECT_EQ(remote.As<uint64_t>(), 0x1234u);
+  EXPECT_EQ(drops.reasons, std::vector<std::string>());
+}
+
+TEST_F(SubnetTest, GrhIsSentWhereThePathHasOne) {
+  Connect();
+  a.Post(Write());
+  Send();
+  ASSERT_EQ(there.size(), 1u);
+  const auto frame = Parse(there[0]);
+  ASSERT_TRUE(frame && frame->flow.grh);
+  EXPECT_EQ(frame->flow.source, GidOf(1));
+  EXPECT_EQ(frame->flow.destination, GidOf(2));
+  Run();
+  ASSERT_TRUE(a.send_cq.Poll());
+}
+
+TEST_F(SubnetTest, AcceptsPacketsOnlyFromThePeer) {
+  Connect();
+  Flow flow = FlowToFar();
+  flow.local->source = LidOf(3);
+  ArriveBy(flow);
+  flow = FlowToFar();
+  flow.grh = true;
+  flow.source = GidOf(3);
+  ArriveBy(flow);
+  EXPECT_THAT(drops.reasons, testing::ElementsAre("not from the peer", "not from the peer"));
+}
+
+TEST_F(SubnetTest, DropsFramesForAnotherPort) {
+  Connect();
+  Flow flow = FlowToFar();
+  flow.local->destination = LidOf(3);
+  ArriveBy(flow);
+  flow = FlowToFar();
+  flow.grh = true;
+  flow.destination = GidOf(3);
+  ArriveBy(flow);
+  EXPECT_THAT(drops.reasons, testing::ElementsAre("unknown address", "unknown address"));
+}
+
+TEST_F(SubnetTest, DropsPacketsOfAnotherPartition) {
+  Connect({.pkey_index = 1});
+  a.Post(Write());
+  Send();
+  far_network.Poll(now_ns);
+  EXPECT_THAT(drops.reasons, testing::ElementsAre("another partition's P_Key"));
+}
+
+TEST_F(SubnetTest, DropsADamagedFrame) {
+  Connect();
+  a.Post(Write());
+  Send();
+  ASSERT_EQ(there.size(), 1u);
+  there[0].back() ^= 1;  // in the variant CRC
+  far_network.Poll(now_ns);
+  EXPECT_THAT(drops.reasons, testing::ElementsAre("wrong CRC"));
 }
 
 TEST(WireNetwork, OpensNoMediumForConnectionsWithinTheProcess) {

@@ -79,8 +79,11 @@ ssize_t ReceiveFrom(int socket, std::span<uint8_t> buffer, bool& own) {
 
 }  // namespace
 
-NeighbourMedium::NeighbourMedium(const std::vector<Mac>& own) : buffer_(kMaxFrameBytes) {
-  for (const Mac& mac : own) sockets_.push_back(Receiver(OwnName(ToText(mac))));
+std::string NeighbourMedium::NameOf(const Mac& mac) { return OwnName(ToText(mac)); }
+
+NeighbourMedium::NeighbourMedium(const std::vector<Mac>& own, mlx5::PortType link)
+    : link_(link), buffer_(kMaxFrameBytes) {
+  for (const Mac& mac : own) sockets_.push_back(Receiver(NameOf(mac)));
   if (!own.empty()) own_ = ToText(own.front());
 }
 
@@ -103,8 +106,8 @@ bool NeighbourMedium::TrySend(const std::string& name, std::span<const uint8_t> 
 }
 
 void NeighbourMedium::Send(std::span<const uint8_t> bytes) {
-  if (!IsGroupFrame(bytes)) return SendTo(OwnName(ToText(DestinationMac(bytes))), bytes);
-  const std::optional<Frame> frame = ParseFrame(bytes);
+  if (!IsGroupFrame(bytes, link_)) return SendTo(NameOf(DestinationMac(bytes, link_)), bytes);
+  const std::optional<Frame> frame = ParseFrame(bytes, link_);
   if (!frame) return;
   const std::string group = GroupName(frame->flow.destination);
   for (const TakenName& member : ListNames(group)) {
@@ -124,6 +127,10 @@ void NeighbourMedium::Flush() {
     while (!queue.empty() && TrySend(name, queue.front())) queue.pop_front();
   }
   std::erase_if(waiting_, [](const auto& entry) { return entry.second.empty(); });
+}
+
+bool NeighbourMedium::HasUnsentTo(const Mac& destination) const {
+  return !waiting_.empty() && waiting_.contains(NameOf(destination));
 }
 
 size_t NeighbourMedium::Receive(size_t most, const FrameSink& sink) {

@@ -12,14 +12,18 @@ namespace softhca {
 
 /// Carries whole frames between the processes of a host, in Unix datagrams to sockets that are named by MAC.
 ///
-/// Used for frames that no UDP socket of the host can carry: RoCE v1, and addresses that no interface has. A
+/// Used for frames that no UDP socket of the host can carry: RoCE v1, addresses that no interface has, and
+/// InfiniBand, which this medium is the subnet of: a LID stands for the MAC of its port. A
 /// process that receives nothing, for example because it is stopped, delays only frames to itself.
 ///
 /// The members of a multicast group take names that begin with the group's; its frames go to each of them.
 class NeighbourMedium : public Medium {
  public:
+  /// Returns the name of the socket that receives the frames to an address.
+  static std::string NameOf(const Mac& mac);
+
   /// @errors  CommandError: another process uses one of the addresses
-  explicit NeighbourMedium(const std::vector<Mac>& own);
+  explicit NeighbourMedium(const std::vector<Mac>& own, mlx5::PortType link = mlx5::PortType::kEthernet);
 
   void Send(std::span<const uint8_t> frame) override;
   void Flush() override;
@@ -27,6 +31,7 @@ class NeighbourMedium : public Medium {
   void SetGroups(const std::set<Gid>& groups) override;
   void AddDescriptors(std::vector<int>& descriptors) const override;
   bool HasUnsent() const override { return !waiting_.empty(); }
+  bool HasUnsentTo(const Mac& destination) const override;
 
  private:
   /// Unix sockets queue few datagrams, so the sender queues the rest: for each receiver, as many as an IP
@@ -37,6 +42,7 @@ class NeighbourMedium : public Medium {
   bool TrySend(const std::string& name, std::span<const uint8_t> frame) const;
   size_t ReceiveAt(const Descriptor& socket, size_t most, const FrameSink& sink);
 
+  mlx5::PortType link_;
   std::string own_;  ///< how this process is called among the members of a group
   std::vector<Descriptor> sockets_;
   std::map<Gid, Descriptor> groups_;

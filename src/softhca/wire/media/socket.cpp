@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "core/error.hpp"
+#include "wire/address_block.hpp"
 #include "wire/frame.hpp"
 
 namespace softhca {
@@ -14,6 +15,19 @@ namespace {
 
 constexpr size_t kIpv4Start = 12;  // offset of the IPv4 address in a GID
 constexpr int kBufferBytes = 16 << 20;
+constexpr size_t kDestinationLidAt = 2, kSourceLidAt = 6;  // offsets in the local route header
+
+/// Returns a field of a frame; 0 if the frame is shorter.
+uint16_t Read16(std::span<const uint8_t> frame, size_t at) {
+  return frame.size() < at + 2 ? uint16_t{0} : static_cast<uint16_t>(frame[at] << 8 | frame[at + 1]);
+}
+
+Mac MacAt(std::span<const uint8_t> frame, size_t at) {
+  Mac mac{};
+  if (frame.size() >= at + mac.size())
+    std::copy_n(frame.begin() + static_cast<ptrdiff_t>(at), mac.size(), mac.begin());
+  return mac;
+}
 
 void SetBuffer(int fd, int forced, int allowed) {
   if (setsockopt(fd, SOL_SOCKET, forced, &kBufferBytes, sizeof kBufferBytes) == 0) return;
@@ -79,17 +93,24 @@ void RefuseSocket(const std::string& attempt, const std::string& remedy) {
                      attempt + ": " + std::strerror(errno) + "; " + remedy);
 }
 
-Mac DestinationMac(std::span<const uint8_t> frame) {
-  Mac mac{};
-  std::copy_n(frame.begin(), std::min(frame.size(), mac.size()), mac.begin());
-  return mac;
+Mac DestinationMac(std::span<const uint8_t> frame, mlx5::PortType link) {
+  return link == mlx5::PortType::kInfiniBand ? address_block::MacOfLid(Read16(frame, kDestinationLidAt))
+                                             : MacAt(frame, 0);
+}
+
+Mac SourceMac(std::span<const uint8_t> frame, mlx5::PortType link) {
+  return link == mlx5::PortType::kInfiniBand ? address_block::MacOfLid(Read16(frame, kSourceLidAt))
+                                             : MacAt(frame, sizeof(Mac));
 }
 
 uint16_t EtherType(std::span<const uint8_t> frame) {
-  return frame.size() < kEthernetHeaderBytes ? 0 : static_cast<uint16_t>(frame[12] << 8 | frame[13]);
+  return frame.size() < kEthernetHeaderBytes ? uint16_t{0} : Read16(frame, 12);
 }
 
-bool IsGroupFrame(std::span<const uint8_t> frame) { return !frame.empty() && (frame[0] & 1) != 0; }
+bool IsGroupFrame(std::span<const uint8_t> frame, mlx5::PortType link) {
+  if (link == mlx5::PortType::kInfiniBand) return IsMulticastLid(Read16(frame, kDestinationLidAt));
+  return !frame.empty() && (frame[0] & 1) != 0;
+}
 
 bool IsLinkLocal(const Gid& gid) { return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80; }
 

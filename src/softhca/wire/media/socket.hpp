@@ -42,11 +42,13 @@ Descriptor OpenSocket(int family, int type, int protocol);
 /// Throws a CommandError made of the attempted step, the text for `errno`, and the remedy.
 [[noreturn]] void RefuseSocket(const std::string& attempt, const std::string& remedy);
 
-// Fields of the Ethernet header at the start of a frame.
-Mac DestinationMac(std::span<const uint8_t> frame);
+// Fields of the Ethernet header at the start of a frame. On InfiniBand a LID stands for the MAC of its port,
+// see wire/address_block.hpp.
+Mac DestinationMac(std::span<const uint8_t> frame, mlx5::PortType link = mlx5::PortType::kEthernet);
+Mac SourceMac(std::span<const uint8_t> frame, mlx5::PortType link = mlx5::PortType::kEthernet);
 uint16_t EtherType(std::span<const uint8_t> frame);
 /// Returns whether a frame is for a multicast group.
-bool IsGroupFrame(std::span<const uint8_t> frame);
+bool IsGroupFrame(std::span<const uint8_t> frame, mlx5::PortType link = mlx5::PortType::kEthernet);
 
 inline constexpr uint16_t kEtherTypeIpv4 = 0x0800;
 inline constexpr uint16_t kEtherTypeArp = 0x0806;

@@ -43,6 +43,11 @@ bool SwitchMedium::HasUnsent() const {
                      [](const Branch& branch) { return branch.medium->HasUnsent(); });
 }
 
+bool SwitchMedium::HasUnsentTo(const Mac& destination) const {
+  return std::any_of(branches_.begin(), branches_.end(),
+                     [&](const Branch& branch) { return branch.medium->HasUnsentTo(destination); });
+}
+
 uint64_t SwitchMedium::NextNs() const {
   uint64_t next = UINT64_MAX;
   for (const Branch& branch : branches_) next = std::min(next, branch.medium->NextNs());

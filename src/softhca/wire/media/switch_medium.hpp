@@ -29,6 +29,7 @@ class SwitchMedium : public Medium {
   void SetGroups(const std::set<Gid>& groups) override;
   void AddDescriptors(std::vector<int>& descriptors) const override;
   bool HasUnsent() const override;
+  bool HasUnsentTo(const Mac& destination) const override;
   uint64_t NextNs() const override;
   void ReportLosses(const LossSink& sink) override;
 

@@ -1,4 +1,4 @@
-#include "core/responder.hpp"
+#include "core/message_responder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using mlx5::ToBe32;
 using mlx5::ToBe64;
 using mlx5::WqeOpcode;
 
-class ResponderTest : public ConnectedPair {
+class MessageResponderTest : public ConnectedPair {
  protected:
   void Fill(Region& region, uint8_t first) {
     for (uint8_t& byte : region.memory) byte = first++;
@@ -44,7 +44,7 @@ class ResponderTest : public ConnectedPair {
   }
 };
 
-TEST_F(ResponderTest, WritesThePayloadToItsAddress) {
+TEST_F(MessageResponderTest, WritesThePayloadToItsAddress) {
   Connect();
   Fill(local, 1);
   EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 100, 5000)).opcode, CqeOpcode::kRequester);
@@ -54,7 +54,7 @@ TEST_F(ResponderTest, WritesThePayloadToItsAddress) {
   EXPECT_FALSE(b.receive_cq.Poll());
 }
 
-TEST_F(ResponderTest, ReadsThePayload) {
+TEST_F(MessageResponderTest, ReadsThePayload) {
   Connect();
   Fill(remote, 7);
   EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaRead, remote, 3, 3000)).opcode, CqeOpcode::kRequester);
@@ -62,7 +62,7 @@ TEST_F(ResponderTest, ReadsThePayload) {
   EXPECT_EQ(local.memory[3000], 0);
 }
 
-TEST_F(ResponderTest, WriteWithImmediateTakesAReceiveWithoutItsBuffer) {
+TEST_F(MessageResponderTest, WriteWithImmediateTakesAReceiveWithoutItsBuffer) {
   Connect();
   Fill(local, 1);
   Region untouched(hca, pd, 64);
@@ -77,7 +77,7 @@ TEST_F(ResponderTest, WriteWithImmediateTakesAReceiveWithoutItsBuffer) {
   EXPECT_EQ(untouched.memory[0], 0);
 }
 
-TEST_F(ResponderTest, SendScattersOverTheReceivesSegments) {
+TEST_F(MessageResponderTest, SendScattersOverTheReceivesSegments) {
   Connect();
   Fill(local, 1);
   b.PostReceive({Data(remote, 100, 3), Data(remote, 0, 2), Data(remote, 200, 50)});
@@ -91,7 +91,7 @@ TEST_F(ResponderTest, SendScattersOverTheReceivesSegments) {
   EXPECT_EQ(std::vector({at(200), at(203), at(204)}), (std::vector<uint8_t>{6, 9, 0}));
 }
 
-TEST_F(ResponderTest, ReportsImmediateAndSolicitedFlagOfASend) {
+TEST_F(MessageResponderTest, ReportsImmediateAndSolicitedFlagOfASend) {
   Connect();
   b.PostReceive({});
   Complete(
@@ -103,7 +103,7 @@ TEST_F(ResponderTest, ReportsImmediateAndSolicitedFlagOfASend) {
   EXPECT_TRUE(cqe.solicited);
 }
 
-TEST_F(ResponderTest, ChecksNoKeyOfZeroLengthRequests) {
+TEST_F(MessageResponderTest, ChecksNoKeyOfZeroLengthRequests) {
   Connect();
   EXPECT_EQ(Complete(a, WqeBuilder(WqeOpcode::kRdmaWrite).Remote(0, 0)).opcode, CqeOpcode::kRequester);
   EXPECT_EQ(Complete(a, WqeBuilder(WqeOpcode::kRdmaRead).Remote(0, 0)).opcode, CqeOpcode::kRequester);
@@ -121,7 +121,7 @@ struct Refusal {
 
 void PrintTo(const Refusal& refusal, std::ostream* out) { *out << refusal.name; }
 
-class RemoteAccessTest : public ResponderTest, public testing::WithParamInterface<Refusal> {};
+class RemoteAccessTest : public MessageResponderTest, public testing::WithParamInterface<Refusal> {};
 
 TEST_P(RemoteAccessTest, FailsBothSides) {
   const Refusal& refusal = GetParam();
@@ -157,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Refusal{"AtomicPastTheEnd", WqeOpcode::kAtomicFa, kAllAccess, kAllAccess, 8}),
     [](const auto& refusal) { return refusal.param.name; });
 
-TEST_F(ResponderTest, RefusedWriteWithImmediateFailsItsReceive) {
+TEST_F(MessageResponderTest, RefusedWriteWithImmediateFailsItsReceive) {
   Connect();
   const Region target(hca, pd, 4096, kNoWrite);
   b.PostReceive({Data(remote, 0, 8)});
@@ -166,7 +166,7 @@ TEST_F(ResponderTest, RefusedWriteWithImmediateFailsItsReceive) {
   EXPECT_TRUE(b.events.empty()) << "the completion reports it";
 }
 
-TEST_F(ResponderTest, RefusedWriteOfSeveralPacketsFlushesTheReceive) {
+TEST_F(MessageResponderTest, RefusedWriteOfSeveralPacketsFlushesTheReceive) {
   Connect();
   const Region target(hca, pd, 8192, kNoWrite);
   b.PostReceive({Data(remote, 0, 8)});
@@ -177,20 +177,20 @@ TEST_F(ResponderTest, RefusedWriteOfSeveralPacketsFlushesTheReceive) {
   ExpectBothFailed(QpEvent::kAccessError);
 }
 
-TEST_F(ResponderTest, RefusesTheKeyOfAnotherProtectionDomain) {
+TEST_F(MessageResponderTest, RefusesTheKeyOfAnotherProtectionDomain) {
   Connect();
   const Region foreign(hca, hca.AllocPd(), 64);
   EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, foreign, 0, 8)).syndrome, Syndrome::kRemoteAccess);
   ExpectBothFailed(QpEvent::kAccessError);
 }
 
-TEST_F(ResponderTest, RefusesADeregisteredKey) {
+TEST_F(MessageResponderTest, RefusesADeregisteredKey) {
   Connect();
   hca.DeregisterMemory(remote.key);
   EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 8)).syndrome, Syndrome::kRemoteAccess);
 }
 
-TEST_F(ResponderTest, MessageLongerThanTheReceiveFailsBothSides) {
+TEST_F(MessageResponderTest, MessageLongerThanTheReceiveFailsBothSides) {
   Connect();
   b.PostReceive({Data(remote, 0, 8)});
   b.PostReceive({Data(remote, 0, 8)});
@@ -205,7 +205,7 @@ TEST_F(ResponderTest, MessageLongerThanTheReceiveFailsBothSides) {
   EXPECT_EQ(remote.memory[0], 0);
 }
 
-TEST_F(ResponderTest, ReceiveWithoutWriteAccessFailsBothSides) {
+TEST_F(MessageResponderTest, ReceiveWithoutWriteAccessFailsBothSides) {
   Connect();
   const Region constant(hca, pd, 64, kAccessRemoteRead);
   b.PostReceive({Data(constant, 0, 64)});
@@ -214,7 +214,7 @@ TEST_F(ResponderTest, ReceiveWithoutWriteAccessFailsBothSides) {
   EXPECT_TRUE(b.events.empty()) << "the completion reports it";
 }
 
-TEST_F(ResponderTest, ReceiverWithoutAQueueRefusesSends) {
+TEST_F(MessageResponderTest, ReceiverWithoutAQueueRefusesSends) {
   QpUser sender_only(hca, pd, {.receive_depth = 0});
   a.Connect(sender_only);
   sender_only.Connect(a);
@@ -223,7 +223,7 @@ TEST_F(ResponderTest, ReceiverWithoutAQueueRefusesSends) {
   EXPECT_EQ(sender_only.events, std::vector{QpEvent::kInvalidRequest});
 }
 
-TEST_F(ResponderTest, ReceiveCqOverrunFailsTheSender) {
+TEST_F(MessageResponderTest, ReceiveCqOverrunFailsTheSender) {
   QpUser small(hca, pd, {.log_cq_depth = 1});
   a.Connect(small);
   small.Connect(a);
@@ -242,7 +242,7 @@ struct Silence {
 
 void PrintTo(const Silence& silence, std::ostream* out) { *out << silence.name; }
 
-class SilenceTest : public ResponderTest, public testing::WithParamInterface<Silence> {};
+class SilenceTest : public MessageResponderTest, public testing::WithParamInterface<Silence> {};
 
 TEST_P(SilenceTest, FailsWithTransportRetryExceeded) {
   QpChange change_a = GetParam().change_a;
@@ -264,7 +264,7 @@ INSTANTIATE_TEST_SUITE_P(Peers, SilenceTest,
                          [](const auto& silence) { return silence.param.name; });
 
 /// A queue pair that starts again with the same PSN repeats what the peer may have executed.
-TEST_F(ResponderTest, AcknowledgesDuplicatesOfSendsAndWritesWithoutExecutingThem) {
+TEST_F(MessageResponderTest, AcknowledgesDuplicatesOfSendsAndWritesWithoutExecutingThem) {
   Connect({.send_psn = 0xfffffe}, {.receive_psn = 1});
   b.PostReceive({Data(remote, 0, 64)});
   local.memory[0] = 9;
@@ -278,27 +278,27 @@ TEST_F(ResponderTest, AcknowledgesDuplicatesOfSendsAndWritesWithoutExecutingThem
   EXPECT_EQ(remote.memory[0], 9);
 }
 
-TEST_F(ResponderTest, RefusesAPacketLongerThanItsMtu) {
+TEST_F(MessageResponderTest, RefusesAPacketLongerThanItsMtu) {
   Connect({.mtu = mlx5::Mtu::k1024}, {.mtu = mlx5::Mtu::k512});
   EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 512)).opcode, CqeOpcode::kRequester);
   EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 513)).syndrome,
             Syndrome::kRemoteInvalidRequest);
 }
 
-TEST_F(ResponderTest, RefusesAMessageCutByASmallerMtu) {
+TEST_F(MessageResponderTest, RefusesAMessageCutByASmallerMtu) {
   Connect({.mtu = mlx5::Mtu::k512}, {.mtu = mlx5::Mtu::k1024});
   EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 512)).opcode, CqeOpcode::kRequester);
   EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 513)).syndrome,
             Syndrome::kRemoteInvalidRequest);
 }
 
-TEST_F(ResponderTest, AcceptsRequestsFromRtrOn) {
+TEST_F(MessageResponderTest, AcceptsRequestsFromRtrOn) {
   a.Connect(b);
   b.ConnectToRtr(a);
   EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 8)).opcode, CqeOpcode::kRequester);
 }
 
-TEST_F(ResponderTest, RetriesAtOnceAfterADoorbell) {
+TEST_F(MessageResponderTest, RetriesAtOnceAfterADoorbell) {
   a.Connect(b);
   a.Post(Transfer(WqeOpcode::kRdmaWrite, remote, 0, 8));
   Run();
@@ -314,7 +314,7 @@ TEST_F(ResponderTest, RetriesAtOnceAfterADoorbell) {
   EXPECT_EQ(a.send_cq.Poll().value().opcode, CqeOpcode::kRequester);
 }
 
-class SharedReceiveTest : public ResponderTest {
+class SharedReceiveTest : public MessageResponderTest {
  protected:
   static constexpr uint32_t kDepth = 4, kStride = 64;
 

@@ -1,9 +1,10 @@
-#include "wire/direct_link.hpp"
+#include "wire/message_link.hpp"
 
 #include <algorithm>
 
 #include "core/hca.hpp"
-#include "core/responder.hpp"
+#include "core/message_responder.hpp"
+#include "core/packets.hpp"
 #include "wire/address_table.hpp"
 
 namespace softhca {
@@ -16,23 +17,24 @@ mlx5::RoceVersion VersionOf(const QueuePair& qp) {
   return PortOf(qp).config().gids.at(qp.attributes.path.local_gid_index).version;
 }
 
-bool HasAddress(const PortConfig& port, const AddressPath& path) {
-  if (!path.grh) return port.lid == path.remote_lid;
+bool HasAddress(const PortConfig& port, mlx5::PortType link, const AddressPath& path) {
+  if (link == mlx5::PortType::kInfiniBand && port.lid != path.remote_lid) return false;
+  if (!path.grh) return true;
   return std::any_of(port.gids.begin(), port.gids.end(),
                      [&](const GidEntry& entry) { return entry.gid == path.remote_gid; });
 }
 
 }  // namespace
 
-DirectLink::Place DirectLink::Here(const QueuePair& from) {
+MessageLink::Place MessageLink::Here(const QueuePair& from) {
   return {from.hca, from.attributes.port, VersionOf(from)};
 }
 
-std::optional<DirectLink::Place> DirectLink::There(const QueuePair& from) const {
+std::optional<MessageLink::Place> MessageLink::There(const QueuePair& from) const {
   for (Hca* device : devices_) {
     const auto& ports = device->config().ports;
     const auto found = std::find_if(ports.begin(), ports.end(), [&](const PortConfig& port) {
-      return HasAddress(port, from.attributes.path);
+      return HasAddress(port, device->config().link, from.attributes.path);
     });
     if (found != ports.end()) {
       return Place{device, static_cast<uint8_t>(found - ports.begin() + 1), VersionOf(from)};
@@ -41,12 +43,13 @@ std::optional<DirectLink::Place> DirectLink::There(const QueuePair& from) const 
   return std::nullopt;
 }
 
-Response DirectLink::Deliver(const QueuePair& from, const Request& request) {
+Response MessageLink::Deliver(const QueuePair& from, const Request& request) {
   const std::optional<Place> there = There(from);
   QueuePair* const target = there ? there->device->FindQp(from.attributes.remote_qpn) : nullptr;
   // A queue pair that does not listen may have neither port nor address yet.
   if (target == nullptr || !Listens(*target) || !PortOf(from).config().up || !PortOf(*target).config().up)
     return kSilence;
+  if (!SharePartition(PkeyOf(from), PkeyOf(*target))) return kSilence;
   const bool xrc = from.config.xrc == XrcRole::kInitiator;
   if (target->config.xrc != (xrc ? XrcRole::kTarget : XrcRole::kNone)) return kSilence;
   // A peer accepts only what comes to its own port, from the address that it is connected to.

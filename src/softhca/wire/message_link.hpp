@@ -8,10 +8,14 @@
 
 namespace softhca {
 
-/// Delivers requests between queue pairs of one process, on the same or different devices, without packets.
-class DirectLink : public Link {
+/// Delivers requests between queue pairs of one process, on the same or different devices, as whole messages.
+///
+/// A trial handed packets to the peer instead, by PacketRequester and PacketResponder without frames. It
+/// would leave one implementation of RC, but a write of 64 KiB then took two to three times as long, and every
+/// packet to or from a GPU would be a call of its driver: see docs/performance.md.
+class MessageLink : public Link {
  public:
-  explicit DirectLink(std::vector<Hca*> devices) : devices_(std::move(devices)) {}
+  explicit MessageLink(std::vector<Hca*> devices) : devices_(std::move(devices)) {}
 
   Response Deliver(const QueuePair& from, const Request& request) override;
 

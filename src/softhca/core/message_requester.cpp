@@ -1,4 +1,4 @@
-#include "core/requester.hpp"
+#include "core/message_requester.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -17,7 +17,7 @@ constexpr uint64_t kCheckIntervalNs = 1'000'000;
 
 }  // namespace
 
-bool Requester::Run(QueuePair& qp, uint64_t now_ns) {
+bool MessageRequester::Run(QueuePair& qp, uint64_t now_ns) {
   if (qp.paused || (qp.retry.at_ns > now_ns && !qp.retry.now)) return false;
   constexpr int kBurst = 64;
   constexpr uint64_t kBurstBytes = 1 << 20;
@@ -37,7 +37,7 @@ bool Requester::Run(QueuePair& qp, uint64_t now_ns) {
 }
 
 /// @return  false if the entry must wait
-bool Requester::Step(QueuePair& qp, uint32_t available, uint64_t now_ns) {
+bool MessageRequester::Step(QueuePair& qp, uint32_t available, uint64_t now_ns) {
   const Syndrome fault = wqe_.Read(qp, qp.send_index, available);
   const WqeAction action = Classify(qp, wqe_, fault);
   if (action.kind == WqeAction::Kind::kWait) return false;
@@ -53,7 +53,7 @@ bool Requester::Step(QueuePair& qp, uint32_t available, uint64_t now_ns) {
   return OnResponse(qp, link_.Deliver(qp, wqe_.request()), now_ns);
 }
 
-bool Requester::OnResponse(QueuePair& qp, const Response& response, uint64_t now_ns) {
+bool MessageRequester::OnResponse(QueuePair& qp, const Response& response, uint64_t now_ns) {
   const QpAttributes& attributes = qp.attributes;
   switch (response.kind) {
     case Response::Kind::kAcknowledged:
@@ -67,8 +67,8 @@ bool Requester::OnResponse(QueuePair& qp, const Response& response, uint64_t now
     case Response::Kind::kLocalFault:
       Finish(qp, {Syndrome::kLocalProtection});
       return true;
-    case Response::Kind::kReceiverNotReady:
-      if (attributes.rnr_retry != kRnrRetryForever && qp.retry.not_ready++ == attributes.rnr_retry) {
+    case Response::Kind::kRnr:
+      if (attributes.rnr_retry != kRnrRetryForever && qp.retry.rnr_retries++ == attributes.rnr_retry) {
         Finish(qp, {Syndrome::kReceiverNotReadyRetryExceeded});
         return true;
       }
@@ -84,12 +84,12 @@ bool Requester::OnResponse(QueuePair& qp, const Response& response, uint64_t now
   return false;
 }
 
-void Requester::Finish(QueuePair& qp, const WqeResult& result) {
+void MessageRequester::Finish(QueuePair& qp, const WqeResult& result) {
   qp.retry = {};
   CompleteSend(qp, wqe_.entry(), result);
 }
 
-bool Requester::FlushReceives(QueuePair& qp, uint64_t now_ns) {
+bool MessageRequester::FlushReceives(QueuePair& qp, uint64_t now_ns) {
   if (now_ns >= qp.next_receive_check_ns) {
     qp.next_receive_check_ns = now_ns + kCheckIntervalNs;
     (void)qp.own_receives.Fetch();  // freed memory needs no flush

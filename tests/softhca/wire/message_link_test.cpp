@@ -1,7 +1,8 @@
-#include "wire/direct_link.hpp"
+#include "wire/message_link.hpp"
 
 #include <gtest/gtest.h>
 
+#include "core/packets.hpp"
 #include "core/queues.hpp"
 
 namespace softhca {
@@ -15,7 +16,7 @@ Request EmptyWrite() {
   return request;
 }
 
-class DirectLinkTest : public testing::Test {
+class MessageLinkTest : public testing::Test {
  protected:
   static DeviceConfig InfiniBandDevice(uint16_t lid) {
     DeviceConfig device = TestDevice(static_cast<uint8_t>(lid));
@@ -29,7 +30,7 @@ class DirectLinkTest : public testing::Test {
     QpUser a(near, near.AllocPd()), b(far, far.AllocPd());
     a.Connect(b, change);
     b.Connect(a);
-    return DirectLink({&near, &far}).Deliver(a.qp(), EmptyWrite()).kind;
+    return MessageLink({&near, &far}).Deliver(a.qp(), EmptyWrite()).kind;
   }
   static DeviceConfig Down(DeviceConfig device) {
     device.ports[0].up = false;
@@ -37,28 +38,53 @@ class DirectLinkTest : public testing::Test {
   }
 };
 
-TEST_F(DirectLinkTest, FindsThePeerByItsGid) {
+TEST_F(MessageLinkTest, FindsThePeerByItsGid) {
   EXPECT_EQ(KindOfWrite(TestDevice(1), TestDevice(2)), Response::Kind::kAcknowledged);
 }
 
-TEST_F(DirectLinkTest, FindsThePeerByItsLid) {
+TEST_F(MessageLinkTest, FindsThePeerByItsLid) {
   EXPECT_EQ(KindOfWrite(InfiniBandDevice(1), InfiniBandDevice(2),
                         {.path = AddressPath{.grh = false, .remote_lid = 2}}),
             Response::Kind::kAcknowledged);
 }
 
-TEST_F(DirectLinkTest, DistinguishesQueuePairsOfEqualNumber) {
+TEST_F(MessageLinkTest, NeedsTheLidEvenIfThePathNamesAGid) {
+  const Gid second = InfiniBandDevice(2).ports[0].gids[0].gid;
+  const auto path = [&](uint16_t lid) {
+    return QpChange{.path = AddressPath{.grh = true, .remote_gid = second, .remote_lid = lid}};
+  };
+  EXPECT_EQ(KindOfWrite(InfiniBandDevice(1), InfiniBandDevice(2), path(2)), Response::Kind::kAcknowledged);
+  EXPECT_EQ(KindOfWrite(InfiniBandDevice(1), InfiniBandDevice(2), path(3)), Response::Kind::kSilence);
+}
+
+TEST_F(MessageLinkTest, SeparatesPartitions) {
+  EXPECT_EQ(KindOfWrite(InfiniBandDevice(1), InfiniBandDevice(2), {.pkey_index = 1}),
+            Response::Kind::kSilence);
+  EXPECT_EQ(KindOfWrite(TestDevice(1), TestDevice(2), {.pkey_index = 1}), Response::Kind::kAcknowledged)
+      << "RoCE has one partition";
+}
+
+TEST(Partition, NeedsOneFullMemberAndAValidKey) {
+  EXPECT_TRUE(SharePartition(0xffff, 0xffff));
+  EXPECT_TRUE(SharePartition(0x8001, 0x0001));
+  EXPECT_FALSE(SharePartition(0x0001, 0x0001));
+  EXPECT_FALSE(SharePartition(0x8001, 0x8002));
+  EXPECT_FALSE(SharePartition(0x8000, 0x8000));
+  EXPECT_FALSE(SharePartition(0xffff, 0));
+}
+
+TEST_F(MessageLinkTest, DistinguishesQueuePairsOfEqualNumber) {
   Hca near(TestDevice(1)), far(TestDevice(2));
   QpUser a(near, near.AllocPd()), b(far, far.AllocPd());
   ASSERT_EQ(a.qpn, b.qpn);
   a.Connect(b);
   b.Connect(a);
-  EXPECT_EQ(DirectLink({&near, &far}).Deliver(a.qp(), EmptyWrite()).kind, Response::Kind::kAcknowledged);
+  EXPECT_EQ(MessageLink({&near, &far}).Deliver(a.qp(), EmptyWrite()).kind, Response::Kind::kAcknowledged);
   EXPECT_EQ(b.qp().next_receive_psn, 1u);
   EXPECT_EQ(a.qp().next_receive_psn, 0u);
 }
 
-TEST_F(DirectLinkTest, GetsNoAnswerFromAnUnknownAddress) {
+TEST_F(MessageLinkTest, GetsNoAnswerFromAnUnknownAddress) {
   Gid unknown{};
   unknown[0] = 0xfe;
   EXPECT_EQ(
@@ -66,12 +92,12 @@ TEST_F(DirectLinkTest, GetsNoAnswerFromAnUnknownAddress) {
       Response::Kind::kSilence);
 }
 
-TEST_F(DirectLinkTest, PassesNothingThroughAPortThatIsDown) {
+TEST_F(MessageLinkTest, PassesNothingThroughAPortThatIsDown) {
   EXPECT_EQ(KindOfWrite(Down(TestDevice(1)), TestDevice(2)), Response::Kind::kSilence);
   EXPECT_EQ(KindOfWrite(TestDevice(1), Down(TestDevice(2))), Response::Kind::kSilence);
 }
 
-TEST_F(DirectLinkTest, SeparatesRoceVersions) {
+TEST_F(MessageLinkTest, SeparatesRoceVersions) {
   DeviceConfig older = TestDevice(2);
   older.ports[0].gids[0].version = mlx5::RoceVersion::kV1;
   EXPECT_EQ(KindOfWrite(TestDevice(1), older), Response::Kind::kSilence);
@@ -80,7 +106,7 @@ TEST_F(DirectLinkTest, SeparatesRoceVersions) {
   EXPECT_EQ(KindOfWrite(both, older), Response::Kind::kAcknowledged);
 }
 
-TEST_F(DirectLinkTest, DeliversOnlyToTheAddressedPort) {
+TEST_F(MessageLinkTest, DeliversOnlyToTheAddressedPort) {
   DeviceConfig two_ports = TestDevice(2);
   two_ports.ports.push_back(TestDevice(3).ports[0]);
   Hca near(TestDevice(1)), far(two_ports);
@@ -89,15 +115,15 @@ TEST_F(DirectLinkTest, DeliversOnlyToTheAddressedPort) {
   to_second_port.remote_gid = two_ports.ports[1].gids[0].gid;
   a.Connect(b, {.path = to_second_port});
   b.Connect(a);  // through its first port
-  EXPECT_EQ(DirectLink({&near, &far}).Deliver(a.qp(), EmptyWrite()).kind, Response::Kind::kSilence);
+  EXPECT_EQ(MessageLink({&near, &far}).Deliver(a.qp(), EmptyWrite()).kind, Response::Kind::kSilence);
 }
 
-TEST_F(DirectLinkTest, GetsNoAnswerFromAPeerConnectedElsewhere) {
+TEST_F(MessageLinkTest, GetsNoAnswerFromAPeerConnectedElsewhere) {
   Hca near(TestDevice(1)), far(TestDevice(2));
   QpUser a(near, near.AllocPd()), b(far, far.AllocPd());
   a.Connect(b);
   b.Connect(b, {.remote_qpn = a.qpn});  // a's number, but on its own device
-  EXPECT_EQ(DirectLink({&near, &far}).Deliver(a.qp(), EmptyWrite()).kind, Response::Kind::kSilence);
+  EXPECT_EQ(MessageLink({&near, &far}).Deliver(a.qp(), EmptyWrite()).kind, Response::Kind::kSilence);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "core/requester.hpp"
+#include "core/message_requester.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using mlx5::WqeOpcode;
 
 constexpr uint64_t kMicrosecond = 1000;
 
-class RequesterTest : public ConnectedPair {
+class MessageRequesterTest : public ConnectedPair {
  protected:
   WqeBuilder Write(uint32_t bytes = 8) {
     return WqeBuilder(WqeOpcode::kRdmaWrite)
@@ -44,7 +44,7 @@ class RequesterTest : public ConnectedPair {
   }
 };
 
-TEST_F(RequesterTest, CompletesASignalledWqeWithItsIndexAndOpcode) {
+TEST_F(MessageRequesterTest, CompletesASignalledWqeWithItsIndexAndOpcode) {
   Connect();
   for (uint16_t i = 0; i < 3; ++i) {
     const Cqe cqe = Complete(a, Write());
@@ -55,7 +55,7 @@ TEST_F(RequesterTest, CompletesASignalledWqeWithItsIndexAndOpcode) {
   }
 }
 
-TEST_F(RequesterTest, CompletesUnsignalledWqesSilently) {
+TEST_F(MessageRequesterTest, CompletesUnsignalledWqesSilently) {
   Connect();
   a.Post(Write().Flags(mlx5::kCqeOnError));
   a.Post(Write().Flags(mlx5::kCqeOnError));
@@ -63,7 +63,7 @@ TEST_F(RequesterTest, CompletesUnsignalledWqesSilently) {
   EXPECT_FALSE(a.send_cq.Poll());
 }
 
-TEST_F(RequesterTest, ReportsTheBytesOfAReadButNotOfAWrite) {
+TEST_F(MessageRequesterTest, ReportsTheBytesOfAReadButNotOfAWrite) {
   Connect();
   EXPECT_EQ(Complete(a, Write(24)).bytes, 0u);
   EXPECT_EQ(Complete(a, WqeBuilder(WqeOpcode::kRdmaRead)
@@ -73,12 +73,12 @@ TEST_F(RequesterTest, ReportsTheBytesOfAReadButNotOfAWrite) {
             24u);
 }
 
-TEST_F(RequesterTest, CompletesANopWithoutAPeer) {
+TEST_F(MessageRequesterTest, CompletesANopWithoutAPeer) {
   a.Connect(a, {.remote_qpn = 0xdead});
   EXPECT_EQ(Complete(a, WqeBuilder(WqeOpcode::kNop)).opcode, CqeOpcode::kRequester);
 }
 
-TEST_F(RequesterTest, WrapsIndicesAt16BitsAndSequenceNumbersAt24) {
+TEST_F(MessageRequesterTest, WrapsIndicesAt16BitsAndSequenceNumbersAt24) {
   Connect({.receive_psn = 0xfffff0, .send_psn = 0xfffff0}, {.receive_psn = 0xfffff0, .send_psn = 0xfffff0});
   for (uint32_t i = 0; i < 70000; ++i) {
     a.Post(Write());
@@ -90,7 +90,7 @@ TEST_F(RequesterTest, WrapsIndicesAt16BitsAndSequenceNumbersAt24) {
   }
 }
 
-TEST_F(RequesterTest, YieldsAfterABurst) {
+TEST_F(MessageRequesterTest, YieldsAfterABurst) {
   QpUser deep(hca, pd, {.send_depth = 256, .log_cq_depth = 8});
   deep.Connect(b);
   b.Connect(deep);
@@ -103,7 +103,7 @@ TEST_F(RequesterTest, YieldsAfterABurst) {
   EXPECT_EQ(deep.qp().send_index, 100u);
 }
 
-TEST_F(RequesterTest, ErrorFlushesLaterWqesSignalledOrNot) {
+TEST_F(MessageRequesterTest, ErrorFlushesLaterWqesSignalledOrNot) {
   Connect();
   a.Post(WqeBuilder(WqeOpcode::kRdmaWrite).Remote(remote.Address(), 0).Data(local.Address(), 8, local.key));
   a.Post(Write().Flags(mlx5::kCqeOnError));
@@ -122,7 +122,7 @@ TEST_F(RequesterTest, ErrorFlushesLaterWqesSignalledOrNot) {
   EXPECT_EQ(Complete(a, Write()).syndrome, Syndrome::kFlushed) << "later WQEs are flushed, too";
 }
 
-TEST_F(RequesterTest, InjectedFailureReplacesTheWqeWithoutThePeer) {
+TEST_F(MessageRequesterTest, InjectedFailureReplacesTheWqeWithoutThePeer) {
   Connect();
   a.qp().injected_failures[1] = {Syndrome::kTransportRetryExceeded, 0x77};
   a.qp().injected_failures[3] = {Syndrome::kRemoteAccess, 0x88};
@@ -146,7 +146,7 @@ TEST_F(RequesterTest, InjectedFailureReplacesTheWqeWithoutThePeer) {
   EXPECT_EQ(b.qp().state, QpState::kRts);
 }
 
-TEST_F(RequesterTest, ResetClearsInjectedFailuresButKeepsThePause) {
+TEST_F(MessageRequesterTest, ResetClearsInjectedFailuresButKeepsThePause) {
   Connect();
   a.qp().injected_failures[0] = {Syndrome::kRemoteAccess, 0};
   a.qp().paused = true;
@@ -161,7 +161,7 @@ TEST_F(RequesterTest, ResetClearsInjectedFailuresButKeepsThePause) {
   EXPECT_EQ(a.send_cq.Poll().value().opcode, CqeOpcode::kRequester);
 }
 
-TEST_F(RequesterTest, PausedQueuePairUsesUpNoRetries) {
+TEST_F(MessageRequesterTest, PausedQueuePairUsesUpNoRetries) {
   a.Connect(b, {.ack_timeout = 5, .retry_count = 0});  // b stays in RESET
   a.Post(Write());
   Run();
@@ -174,7 +174,7 @@ TEST_F(RequesterTest, PausedQueuePairUsesUpNoRetries) {
   EXPECT_EQ(a.send_cq.Poll().value().syndrome, Syndrome::kTransportRetryExceeded);
 }
 
-TEST_F(RequesterTest, FlushStopsAtTheRecordWhenALengthIsWrong) {
+TEST_F(MessageRequesterTest, FlushStopsAtTheRecordWhenALengthIsWrong) {
   Connect();
   a.Post(WqeBuilder(WqeOpcode::kSend).Inline(std::string(200, 'x')));
   a.SetSendRecord(1);  // covers only the first of the WQE's four blocks
@@ -184,7 +184,7 @@ TEST_F(RequesterTest, FlushStopsAtTheRecordWhenALengthIsWrong) {
   EXPECT_EQ(a.qp().send_index, 1u);
 }
 
-TEST_F(RequesterTest, ErrorFlushesPostedReceives) {
+TEST_F(MessageRequesterTest, ErrorFlushesPostedReceives) {
   Connect();
   a.PostReceive({Data(local, 0, 64)});
   a.PostReceive({Data(local, 64, 64)});
@@ -202,13 +202,13 @@ TEST_F(RequesterTest, ErrorFlushesPostedReceives) {
   EXPECT_EQ(a.receive_cq.Poll().value().wqe_index, 2);
 }
 
-TEST_F(RequesterTest, FailsAWqeBeforeRts) {
+TEST_F(MessageRequesterTest, FailsAWqeBeforeRts) {
   a.ConnectToRtr(b);
   EXPECT_EQ(Complete(a, Write()).syndrome, Syndrome::kLocalQpOperation);
   EXPECT_EQ(a.qp().state, QpState::kError);
 }
 
-TEST_F(RequesterTest, ResetRestoresAFailedQueuePair) {
+TEST_F(MessageRequesterTest, ResetRestoresAFailedQueuePair) {
   Connect();
   hca.ModifyQp(a.qpn, QpState::kError, {});
   EXPECT_EQ(Complete(a, Write()).syndrome, Syndrome::kFlushed);
@@ -220,7 +220,7 @@ TEST_F(RequesterTest, ResetRestoresAFailedQueuePair) {
   EXPECT_EQ(cqe.wqe_index, 0);
 }
 
-TEST_F(RequesterTest, GivesUpRetriesAfterTheConfiguredTime) {
+TEST_F(MessageRequesterTest, GivesUpRetriesAfterTheConfiguredTime) {
   a.Connect(b, {.ack_timeout = 5, .retry_count = 3});  // b stays in RESET
   a.Post(Write());
   Cqe cqe{};
@@ -231,7 +231,7 @@ TEST_F(RequesterTest, GivesUpRetriesAfterTheConfiguredTime) {
   EXPECT_LE(took_ns, 4 * kTimeoutNs + 4 * kMicrosecond);
 }
 
-TEST_F(RequesterTest, GivesUpAfterOneTimeoutWithoutRetries) {
+TEST_F(MessageRequesterTest, GivesUpAfterOneTimeoutWithoutRetries) {
   a.Connect(b, {.ack_timeout = 5, .retry_count = 0});
   a.Post(Write());
   Cqe cqe{};
@@ -239,7 +239,7 @@ TEST_F(RequesterTest, GivesUpAfterOneTimeoutWithoutRetries) {
   EXPECT_EQ(cqe.syndrome, Syndrome::kTransportRetryExceeded);
 }
 
-TEST_F(RequesterTest, ServesAPeerThatConnectsBeforeTheLastRetry) {
+TEST_F(MessageRequesterTest, ServesAPeerThatConnectsBeforeTheLastRetry) {
   a.Connect(b, {.ack_timeout = 5, .retry_count = 7});
   a.Post(Write());
   Run();
@@ -250,7 +250,7 @@ TEST_F(RequesterTest, ServesAPeerThatConnectsBeforeTheLastRetry) {
   EXPECT_EQ(cqe.opcode, CqeOpcode::kRequester);
 }
 
-TEST_F(RequesterTest, WaitsForeverWhenTheTimeoutIsZero) {
+TEST_F(MessageRequesterTest, WaitsForeverWhenTheTimeoutIsZero) {
   a.Connect(b, {.ack_timeout = 0, .retry_count = 0});
   a.Post(Write());
   for (int i = 0; i < 1000; ++i) {
@@ -260,7 +260,7 @@ TEST_F(RequesterTest, WaitsForeverWhenTheTimeoutIsZero) {
   EXPECT_FALSE(a.send_cq.Poll());
 }
 
-TEST_F(RequesterTest, CountsRetriesPerWqe) {
+TEST_F(MessageRequesterTest, CountsRetriesPerWqe) {
   Connect({.ack_timeout = 5, .retry_count = 1});
   for (int i = 0; i < 3; ++i) {
     b.qp().state = QpState::kInit;  // deaf for one timeout
@@ -273,7 +273,7 @@ TEST_F(RequesterTest, CountsRetriesPerWqe) {
   }
 }
 
-TEST_F(RequesterTest, WaitsForAReceiveAsLongAsThePeerAsks) {
+TEST_F(MessageRequesterTest, WaitsForAReceiveAsLongAsThePeerAsks) {
   Connect({.rnr_retry = 7}, {.min_rnr_timer = 8});  // 0.16 ms
   a.Post(Send());
   Run();
@@ -286,7 +286,7 @@ TEST_F(RequesterTest, WaitsForAReceiveAsLongAsThePeerAsks) {
   EXPECT_EQ(b.receive_cq.Poll().value().bytes, 8u);
 }
 
-TEST_F(RequesterTest, GivesUpWhenRnrRetriesRunOut) {
+TEST_F(MessageRequesterTest, GivesUpWhenRnrRetriesRunOut) {
   Connect({.rnr_retry = 2}, {.min_rnr_timer = 8});
   a.Post(Send());
   Cqe cqe{};
@@ -297,12 +297,12 @@ TEST_F(RequesterTest, GivesUpWhenRnrRetriesRunOut) {
   EXPECT_EQ(b.qp().state, QpState::kRts) << "the receiver did nothing wrong";
 }
 
-TEST_F(RequesterTest, GivesUpAtOnceWhenRnrRetryIsZero) {
+TEST_F(MessageRequesterTest, GivesUpAtOnceWhenRnrRetryIsZero) {
   Connect({.rnr_retry = 0});
   EXPECT_EQ(Complete(a, Send()).syndrome, Syndrome::kReceiverNotReadyRetryExceeded);
 }
 
-TEST_F(RequesterTest, NeverGivesUpWhenRnrRetryIsSeven) {
+TEST_F(MessageRequesterTest, NeverGivesUpWhenRnrRetryIsSeven) {
   Connect({.rnr_retry = 7}, {.min_rnr_timer = 1});
   a.Post(Send());
   for (int i = 0; i < 1000; ++i) {
@@ -312,7 +312,7 @@ TEST_F(RequesterTest, NeverGivesUpWhenRnrRetryIsSeven) {
   EXPECT_FALSE(a.send_cq.Poll());
 }
 
-TEST_F(RequesterTest, CompletionQueueOverrunStopsTheQueuePair) {
+TEST_F(MessageRequesterTest, CompletionQueueOverrunStopsTheQueuePair) {
   QpUser small(hca, pd, {.log_cq_depth = 1});
   small.Connect(b);
   b.Connect(small);

@@ -9,10 +9,11 @@
 
 namespace softhca {
 
-/// Executes send queues, and flushes the send and receive queues of queue pairs in error.
-class Requester {
+/// Executes send queues whose peer is in this process, message by message, and flushes the send and receive
+/// queues of queue pairs in error. See MessageLink.
+class MessageRequester {
  public:
-  explicit Requester(Link& link) : link_(link) {}
+  explicit MessageRequester(Link& link) : link_(link) {}
 
   /// Executes what the doorbell announced, up to a burst, so that queue pairs take turns.
   ///

@@ -1,4 +1,4 @@
-#include "core/responder.hpp"
+#include "core/message_responder.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -7,6 +7,7 @@
 #include "core/hca.hpp"
 #include "core/packets.hpp"
 #include "core/receive.hpp"
+#include "core/remote_memory.hpp"
 #include "dma/copy.hpp"
 
 namespace softhca {
@@ -41,7 +42,7 @@ Response RespondToSend(QueuePair& target, const Request& request) {
   if (scatter.fault != Syndrome::kNone) return RejectedReceive(scatter.fault);
   const bool invalidates = request.opcode == WqeOpcode::kSendInval;
   if (invalidates && !target.hca->mkeys().Revoke(mlx5::FromBe(request.imm), target.config.pdn, target.qpn)) {
-    return Rejected(Syndrome::kRemoteAccess);
+    return kRefusedInvalidation;
   }
   if (!Copy(scatter.span(), request.local)) {
     return IsAccessible(scatter.span()) ? kLocalFault : RejectedReceive(Syndrome::kLocalProtection);
@@ -63,8 +64,7 @@ Response RespondToWrite(QueuePair& target, const Request& request) {
   if (imm) {
     if (const auto refusal = RefuseWithoutReceive(target)) return *refusal;
   }
-  const std::span target_memory(&memory.bytes, 1);
-  if (!Copy(target_memory, request.local)) return Failed(target_memory);
+  if (!Copy(memory.span(), request.local)) return Failed(memory.span());
   return imm ? CompleteReceive(target, request, CqeOpcode::kResponderWriteImm) : kAcknowledged;
 }
 
@@ -72,8 +72,7 @@ Response RespondToRead(QueuePair& target, const Request& request) {
   const RemoteMemory memory = FindRemoteMemory(target, request, kAccessRemoteRead);
   if (memory.refusal != Syndrome::kNone) return Rejected(memory.refusal);
   if (!request.takes_response) return kLocalFault;
-  const std::span target_memory(&memory.bytes, 1);
-  return Copy(request.local, target_memory) ? kAcknowledged : Failed(target_memory);
+  return Copy(request.local, memory.span()) ? kAcknowledged : Failed(memory.span());
 }
 
 Response RespondToAtomic(QueuePair& target, const Request& request) {
@@ -119,17 +118,9 @@ Response Respond(QueuePair& target, const Origin& origin, const Request& request
     target.next_receive_psn = (target.next_receive_psn + PsnCount(request, origin.mtu)) & kPsnMask;
   } else if (response.kind == Response::Kind::kRejected) {
     Fail(target, response);
+    if (response.silent) return kSilence;
   }
   return response;
-}
-
-RemoteMemory FindRemoteMemory(const QueuePair& target, const RemoteRange& range, Access access) {
-  if ((target.attributes.access & access) == 0) return {.refusal = Syndrome::kRemoteInvalidRequest};
-  if (range.bytes == 0) return {};
-  const Bytes memory = target.hca->mkeys().Translate(range.rkey, range.pdn.value_or(target.config.pdn),
-                                                     range.address, range.bytes, access, target.qpn);
-  if (memory.data() == nullptr) return {.refusal = Syndrome::kRemoteAccess};
-  return {.bytes = memory};
 }
 
 }  // namespace softhca
