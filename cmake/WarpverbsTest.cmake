@@ -11,25 +11,27 @@ target_precompile_headers(warpverbs_test_headers PRIVATE
 option(WARPVERBS_WHOLE_PROGRAMS "Run the cases of a test program in one process, which is much faster" OFF)
 
 # warpverbs_test(<name> [ONE_THREAD] [APART] [SPINS] [OPTIMISED] SOURCES <file>... [LIBRARIES <target>...] [SOFTHCA [<option>...]]
-#                [ALONE <file>...] [LOCK <resource>] [TIMEOUT <seconds>])
+#                [ALONE <file>...] [SANITIZED <GoogleTest filter>] [LOCK <resource>] [TIMEOUT <seconds>])
 #
 # Adds a GoogleTest program. Each case is a CTest test. With WARPVERBS_WHOLE_PROGRAMS all cases together are one test in one
 # process.
 #
-# ONE_THREAD  the program is not built with ThreadSanitizer
+# ONE_THREAD  the program is not built with ThreadSanitizer: it has one thread, or its threads are those of softhca, which other
+#             programs test
 # APART       each case always has a process of its own: the cases start programs and wait for them, or change the process
 # SPINS       nothing else runs meanwhile: the test's threads poll each other for most of its time, and on a busy processor each
 #             exchange waits for the scheduler, up to a hundred times as long
 # OPTIMISED   the test's code is always optimised, because it tests the device headers, which users optimise
 # SOFTHCA     the program runs under `softhca <option>... -- `
 # ALONE       sources that are left out of unity builds, because their names collide with those of others
+# SANITIZED   the cases that a build with a sanitizer runs, where all of them take minutes
 # LOCK        cases with the same lock run one at a time
 # TIMEOUT     for each case; 120 s by default
 #
 # With WARPVERBS_TEST_NIC, programs that need neither options of softhca nor a fake GPU run on that ConnectX. Other programs are
 # left out.
 function(warpverbs_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "ONE_THREAD;APART;SPINS;OPTIMISED" "LOCK;TIMEOUT" "SOURCES;LIBRARIES;SOFTHCA;ALONE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ONE_THREAD;APART;SPINS;OPTIMISED" "SANITIZED;LOCK;TIMEOUT" "SOURCES;LIBRARIES;SOFTHCA;ALONE")
   if(arg_ONE_THREAD AND WARPVERBS_SANITIZE STREQUAL "thread")
     return()
   endif()
@@ -54,6 +56,10 @@ function(warpverbs_test name)
     set_target_properties(${name} PROPERTIES CROSSCOMPILING_EMULATOR "${launcher}")
     add_dependencies(${name} softhca)
   endif()
+  set(cases *)
+  if(arg_SANITIZED AND WARPVERBS_SANITIZE)
+    set(cases ${arg_SANITIZED})
+  endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
@@ -63,10 +69,10 @@ function(warpverbs_test name)
     list(APPEND properties RESOURCE_LOCK ${arg_LOCK})
   endif()
   if(WARPVERBS_WHOLE_PROGRAMS AND NOT arg_APART)
-    add_test(NAME ${name} COMMAND ${launcher} $<TARGET_FILE:${name}> --gtest_brief=1)
+    add_test(NAME ${name} COMMAND ${launcher} $<TARGET_FILE:${name}> --gtest_brief=1 --gtest_filter=${cases})
     set_tests_properties(${name} PROPERTIES TIMEOUT 900 ${properties})
   else()
-    gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+    gtest_discover_tests(${name} TEST_PREFIX "${name}." TEST_FILTER ${cases} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
       PROPERTIES TIMEOUT ${arg_TIMEOUT} ${properties})
   endif()
 endfunction()
@@ -80,6 +86,9 @@ function(warpverbs_test_by_packets name)
     return()
   endif()
   cmake_parse_arguments(PARSE_ARGV 1 arg "SPINS" "FILTER" "SOFTHCA")
+  if(NOT arg_FILTER)  # an empty filter would run nothing
+    set(arg_FILTER *)
+  endif()
   add_test(NAME ${name}.ByPackets
     COMMAND softhca --no-direct ${arg_SOFTHCA} -- $<TARGET_FILE:${name}> --gtest_brief=1 --gtest_filter=${arg_FILTER})
   set_tests_properties(${name}.ByPackets PROPERTIES TIMEOUT 300 RUN_SERIAL ${arg_SPINS})

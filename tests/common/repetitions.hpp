@@ -2,14 +2,14 @@
 
 namespace warpverbs::tests {
 
-/// Returns how often to repeat a step with random input: an eighth of `count` in a build with a sanitizer, where a step takes
-/// ten times as long and the first thousands find what there is.
-constexpr int Repetitions(int count) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return count / 8;
+inline constexpr bool kSanitized = true;
 #else
-  return count;
+inline constexpr bool kSanitized = false;
 #endif
-}
+
+/// Returns how often to repeat a step: an eighth of `count` in a build with a sanitizer, where a step takes
+/// ten times as long and the first thousands find what there is.
+constexpr int Repetitions(int count) { return kSanitized ? count / 8 : count; }
 
 }  // namespace warpverbs::tests

@@ -166,9 +166,10 @@ TEST(RdmaPrograms, ReportARefusedReadAsUnsupported) {
 }
 
 TEST(RdmaPrograms, EndWhenTheServerDies) {
-  // The server's answers are dropped, and it dies while it retries.
+  // The server's answers are dropped, and it dies while it retries. A busy machine has connected both by
+  // then.
   const std::string output =
-      Demonstrate({kSmall, "--fault drop,sent,op=SEND_ONLY --fault kill,after=1s"}, {kSmall + "-t 3"});
+      Demonstrate({kSmall, "--fault drop,sent,op=SEND_ONLY --fault kill,after=3s"}, {kSmall + "-t 5"});
   EXPECT_THAT(
       output,
       AllOf(HasSubstr("connector: send/receive 1\n"), HasSubstr("the peer closed the connection. "),
@@ -178,7 +179,7 @@ TEST(RdmaPrograms, EndWhenTheServerDies) {
 
 TEST(RdmaPrograms, EndWhenTheClientDies) {
   const std::string output =
-      Demonstrate({kSmall + "-t 3"}, {kSmall, "--fault drop,sent,op=SEND_ONLY --fault kill,after=1s"});
+      Demonstrate({kSmall + "-t 5"}, {kSmall, "--fault drop,sent,op=SEND_ONLY --fault kill,after=3s"});
   EXPECT_THAT(output,
               AllOf(HasSubstr("listener: send/receive 1\n"), HasSubstr("the peer closed the connection. "),
                     HasSubstr("listener: Not all is well."), HasSubstr("listener exits with 1"),
@@ -186,7 +187,7 @@ TEST(RdmaPrograms, EndWhenTheClientDies) {
 }
 
 TEST(RdmaPrograms, EndBeforeTheTimeoutWhenThePortLosesItsLink) {
-  const std::string output = Demonstrate({kSmall + "-t 20", "--fault link-down,after=1s"},
+  const std::string output = Demonstrate({kSmall + "-t 20", "--fault link-down,after=3s"},
                                          {kSmall + "-t 20", "--fault drop,sent,op=SEND_ONLY"});
   EXPECT_THAT(output, HasSubstr("Port 1 of mlx5_0 lost its link"));
   EXPECT_THAT(output, BothFail());

@@ -17,6 +17,14 @@
 namespace warpverbs::inline v0_2::gpuio {
 namespace {
 
+/// ThreadSanitizer's runtime holds a lock while it executes an atomic operation. So one that meets the end of
+/// a file waits forever for those of the daemon's handler.
+#ifdef __SANITIZE_THREAD__
+constexpr bool kMayTruncate = false;
+#else
+constexpr bool kMayTruncate = true;
+#endif
+
 /// A client that writes its own messages.
 struct RawClient {
   explicit RawClient(const ServedMount& mount) {
@@ -187,6 +195,7 @@ TEST(Hostile, RingsOfOtherSizesAreRefused) {
 }
 
 TEST(Hostile, RingsAreLimitedInAll) {
+  if (!kMayTruncate) GTEST_SKIP() << "ThreadSanitizer's atomic operations must not meet the end of a file";
   ServedMount mount;
   RawClient client(mount);
   const RawLink large(mount, kName + ".r0", RingBytes(RingMemory::kMaxEntries - 8));
@@ -213,6 +222,7 @@ TEST(Hostile, RingWithNonsenseIsClosed) {
 }
 
 TEST(Hostile, RingThatIsTruncatedIsClosed) {
+  if (!kMayTruncate) GTEST_SKIP() << "ThreadSanitizer's atomic operations must not meet the end of a file";
   ServedMount mount;
   RawClient client(mount);
   const RawLink link(mount, kName + ".r0", RingBytes(8));
@@ -272,6 +282,7 @@ TEST(Hostile, RequestsInARingAreChecked) {
 }
 
 TEST(Hostile, SubmitSemaphoreWithNonsenseOnlyCostsTime) {
+  if (!kMayTruncate) GTEST_SKIP() << "ThreadSanitizer's atomic operations must not meet the end of a file";
   ServedMount mount;
   std::string target;
   ASSERT_EQ(ReadLink(SubmitLinkOf(mount.path(), 0), target), 0);

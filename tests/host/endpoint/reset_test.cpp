@@ -107,6 +107,7 @@ TEST_P(Reset, ForgetsPostsAndFailures) {
   link_.a.Reset();
   const device::QueueView view = link_.a.View();
   EXPECT_EQ(view.control->tail, 0);
+  EXPECT_EQ(view.control->ready, 0);
   EXPECT_EQ(view.control->error, 0);
   EXPECT_EQ(*view.dbrec, 0);
   EXPECT_EQ(device::RawSendQueue<Cpu>(view).PollCqOnce(0).code, Code::kPending);

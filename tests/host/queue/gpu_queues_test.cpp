@@ -224,7 +224,7 @@ TEST_P(GpuTraffic, ReceivesBeforeAndAfterAReset) {
       device::ReceiveQueue<Cpu> receives(link_.b.ReceiveView());
       ASSERT_TRUE(receives.Post(link_.target.Local(0)).ok());
       receives.Submit();
-      link_.source[0] = cycle;
+      Set(link_.source[0], cycle);
       Queue queue(link_.a.View());
       ASSERT_TRUE(queue.Post(device::Send(link_.source.Local(0)), Within()).status.ok());
       EXPECT_TRUE(receives.Poll(Within()).status.ok());

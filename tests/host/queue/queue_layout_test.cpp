@@ -87,7 +87,7 @@ TEST(QueueLayout, AlignsPartsForTheirReaders) {
 TEST(QueueLayout, AlignsPooledRingsToLinesNotPages) {
   const QueueLayout collapsed({.depth = 64, .cq_depth = 1}, QueueLayout::kLine);
   EXPECT_EQ(collapsed.cqes, 4096);
-  EXPECT_EQ(collapsed.bytes, 5120);
+  EXPECT_EQ(collapsed.bytes, 5248);
   const QueueLayout rings(
       {.depth = 1, .cq_depth = 2, .receive_depth = 4, .receive_stride = 16, .receive_cq_depth = 4},
       QueueLayout::kLine);

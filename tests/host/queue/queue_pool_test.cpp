@@ -210,7 +210,7 @@ TEST_F(QueuePools, AreThreadSafe) {
 TEST_F(QueuePools, DescribeWhatIsShared) {
   QueuePool pool(device_), lone(device_, {.endpoints_per_register = 1});
   EXPECT_THAT(Endpoint(device_, In(pool)).Describe(),
-              AllOf(HasSubstr("queue memory: 9088 bytes, in a pool's 262144 bytes of host memory (threads of "
+              AllOf(HasSubstr("queue memory: 9216 bytes, in a pool's 262144 bytes of host memory (threads of "
                               "the CPU post)\n"),
                     HasSubstr(", for up to 8 endpoints of a pool; rung by the poster")));
   EXPECT_THAT(Endpoint(device_, In(lone)).Describe(), testing::Not(HasSubstr("endpoints of a pool")));
