@@ -2,7 +2,7 @@
 #
 #   libraries      shared libraries
 #   development    headers, static libraries, the device library's bitcode, the CMake package and pkg-config files
-#   programs       warpverbs-doctor, -filed, -gpuiod, -info and -perf
+#   programs       warpverbs-doctor, -filed, -gpuiod, -info, -perf and -trace
 #   python         the Python package, in WARPVERBS_PYTHON_DIR
 #   softhca        the software HCA with its CMake target and softhca_control.h
 #   documentation  documents and the sources of the examples
@@ -87,7 +87,7 @@ warpverbs_install_library(mpi DESCRIPTION "RDMA verbs for GPU kernels: connectio
 
 file(RELATIVE_PATH libraries_from_programs "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
 if(TARGET warpverbs-doctor)
-  set(programs warpverbs-doctor warpverbs-info warpverbs-perf)
+  set(programs warpverbs-doctor warpverbs-info warpverbs-perf warpverbs-trace)
   if(BUILD_SHARED_LIBS)
     set_target_properties(${programs} PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries_from_programs}")
   endif()

@@ -3,7 +3,7 @@ option(WARPVERBS_MAN "Make manual pages of the programs' --help if help2man is i
 find_program(WARPVERBS_HELP2MAN help2man DOC "Makes manual pages of --help")
 set(man "${PROJECT_SOURCE_DIR}/docs/man")
 set(pages)
-foreach(program softhca warpverbs-doctor warpverbs-filed warpverbs-gpuiod warpverbs-info warpverbs-perf)
+foreach(program softhca warpverbs-doctor warpverbs-filed warpverbs-gpuiod warpverbs-info warpverbs-perf warpverbs-trace)
   if(NOT TARGET ${program})
     continue()
   endif()

@@ -220,6 +220,7 @@ WARPVERBS_CONSTANT(WV_TOO_MANY_SLOTS,
 WARPVERBS_CONSTANT(WV_MESSAGE_TOO_LONG, 2)  ///< longer than the device's longest, and cannot be split
 WARPVERBS_CONSTANT(WV_REFUSED_TICKET, 3)    ///< a wait for a post that was refused
 WARPVERBS_CONSTANT(WV_RELEASE_SCOPE, 4)     ///< a queue in host memory, and the scope gpu
+WARPVERBS_CONSTANT(WV_SHARING, 5)           ///< a queue for Contended posters (EndpointConfig::contended): C++ only
 
 // Flags of posts: mlx5::CtrlFlags. Add them up.
 WARPVERBS_CONSTANT(WV_CQE_ON_ERROR, 0)  ///< completes with the next one that has WV_CQE_ALWAYS

@@ -41,7 +41,7 @@ constexpr bool Is(RequestError error, int value) { return static_cast<int>(error
 static_assert(Is(RequestError::kTooManySlots, WV_TOO_MANY_SLOTS) &&
               Is(RequestError::kMessageTooLong, WV_MESSAGE_TOO_LONG) &&
               Is(RequestError::kRefusedTicket, WV_REFUSED_TICKET) &&
-              Is(RequestError::kReleaseScope, WV_RELEASE_SCOPE));
+              Is(RequestError::kReleaseScope, WV_RELEASE_SCOPE) && Is(RequestError::kSharing, WV_SHARING));
 constexpr bool Is(Compare compare, int value) { return static_cast<int>(compare) == value; }
 static_assert(Is(Compare::kEqual, WV_EQUAL) && Is(Compare::kNotEqual, WV_NOT_EQUAL) &&
               Is(Compare::kGreaterOrEqual, WV_GREATER_OR_EQUAL));
@@ -290,8 +290,8 @@ WARPVERBS_ABI_CODE uint64_t Submit(uint64_t queue, uint64_t poster, uint64_t bat
   return Result(posted);
 }
 
-/// Calls a wait of a queue, of which it needs neither sharing nor scope. What it learns is kept only for a
-/// poster whose posts have looked whether they may use the queue.
+/// Calls a wait of a queue, of which it needs neither scope nor sharing, as contended queues are refused.
+/// What it learns is kept only for a poster whose posts have looked whether they may use the queue.
 template <class F>
 WARPVERBS_DEVICE uint64_t Wait(uint64_t queue, uint64_t poster, const F& wait) {
   const PosterState known = Known(poster);

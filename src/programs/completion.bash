@@ -50,4 +50,4 @@ _warpverbs() { # <command> <current word> <previous word>
 }
 
 complete -o bashdefault -F _warpverbs softhca warpverbs-doctor warpverbs-filed warpverbs-gpuiod \
-  warpverbs-info warpverbs-perf
+  warpverbs-info warpverbs-perf warpverbs-trace

@@ -29,10 +29,10 @@ class BatchTest : public testing::Test {
   uint64_t from_ = 42, to_ = 0;
   TestQueue memory_{8};
   TestNic nic_{memory_};
-  SendQueue<Cpu, Sharing> queue_{memory_.View()};
+  SendQueue<Cpu, Sharing> queue_{ViewFor<Sharing>(memory_)};
 };
 
-using Sharings = testing::Types<Exclusive, Shared>;
+using Sharings = testing::Types<Exclusive, Shared, Contended>;
 TYPED_TEST_SUITE(BatchTest, Sharings);
 
 TYPED_TEST(BatchTest, PublishesAllPostsByOneDoorbell) {
@@ -113,19 +113,19 @@ TYPED_TEST(BatchTest, IgnoresASecondSubmit) {
   EXPECT_TRUE(batch.Add(this->WriteOne()).status.ok());
   ASSERT_TRUE(batch.Submit().status.ok());
   ASSERT_TRUE(this->queue_.Post(Nop()).status.ok());
-  const uint64_t doorbell = this->memory_.doorbell, tail = this->memory_.control.tail;
+  const uint64_t doorbell = this->memory_.doorbell, end = EndFor<TypeParam>(this->memory_);
   const Posted again = batch.Submit();
   EXPECT_TRUE(again.status.ok());
   EXPECT_EQ(again.ticket.index, 0U);
   EXPECT_EQ(this->memory_.doorbell, doorbell);
-  EXPECT_EQ(this->memory_.control.tail, tail);
+  EXPECT_EQ(EndFor<TypeParam>(this->memory_), end);
   this->StepAll();
   EXPECT_EQ(this->nic_.next(), 2U);
 }
 
 TYPED_TEST(BatchTest, TakesOperationsOfSeveralSlots) {
   this->memory_.max_message = 8;
-  SendQueue<Cpu, TypeParam> queue(this->memory_.View());
+  SendQueue<Cpu, TypeParam> queue(ViewFor<TypeParam>(this->memory_));
   uint64_t from[3] = {1, 2, 3}, to[3] = {}, word = 9;
   auto batch = queue.Begin(6);
   EXPECT_EQ(batch.Add(Write(Remote(to), Local(from))).ticket.index, 2U);

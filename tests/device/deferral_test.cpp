@@ -2,37 +2,17 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <optional>
 
 #include "nic_thread.hpp"
+#include "three_posters.hpp"
 #include "together.hpp"
-#include "warpverbs/device/send_queue.hpp"
 
 namespace warpverbs::device {
 namespace {
 
 using arch::Cpu;
-using Queue = SendQueue<Cpu, Shared>;
-
-/// A batch of one slot. Batches cannot be moved, so this holds one in place.
-struct OneSlot {
-  explicit OneSlot(Queue& queue) : batch(queue.Begin(1)) {}
-  ~OneSlot() noexcept {}  // a fixture's destructor must not throw, unlike a batch's
-  Queue::Batch batch;
-};
-
-/// Three posters that reserve one slot each, in order. The test chooses when each publishes.
-class Deferral : public testing::TestWithParam<FetchUpTo> {
+class Deferral : public ThreePosters<Shared> {
  protected:
-  void Begin(uint32_t depth, uint32_t start) {
-    memory_.emplace(depth, start);
-    nic_.emplace(*memory_, start, GetParam());
-    for (auto& queue : queues_) queue.emplace(memory_->View());
-    for (uint32_t i = 0; i < 3; ++i) batches_[i].emplace(*queues_[i]);
-  }
-
-  Posted Submit(uint32_t poster) { return batches_[poster]->batch.Submit(); }
-
   /// The second was not next to publish when it reserved, so it reloads the word and sees that the third has
   /// reserved.
   Posted SubmitFirstAndSecond() {
@@ -43,24 +23,9 @@ class Deferral : public testing::TestWithParam<FetchUpTo> {
     StepAll();
     return second;
   }
-
-  void StepAll() {
-    while (nic_->Step()) {
-    }
-    EXPECT_EQ(nic_->violation(), "");
-  }
-
-  std::optional<TestQueue> memory_;
-  std::optional<TestNic> nic_;
-  std::optional<Queue> queues_[3];
-  std::optional<OneSlot> batches_[3];
 };
 
-INSTANTIATE_TEST_SUITE_P(, Deferral, testing::Values(FetchUpTo::kDoorbell, FetchUpTo::kRecord),
-                         [](const auto& fetch) {
-                           return fetch.param == FetchUpTo::kDoorbell ? "FetchUpToDoorbell"
-                                                                      : "FetchUpToRecord";
-                         });
+INSTANTIATE_TEST_SUITE_P(, Deferral, testing::Values(FetchUpTo::kDoorbell, FetchUpTo::kRecord), NameOfFetch);
 
 TEST_P(Deferral, LeavesTheDoorbellToASuccessorAfterAWait) {
   Begin(64, 100);
@@ -95,9 +60,7 @@ TEST_P(Deferral, RingsForEachWqeWhenTheQueueHasFourSlots) {
 }
 
 TEST_P(Deferral, RingsWhenNoSuccessorWasSeen) {
-  memory_.emplace(64);
-  nic_.emplace(*memory_, 0, GetParam());
-  for (auto& queue : queues_) queue.emplace(memory_->View());
+  Open(64, 0);
   batches_[0].emplace(*queues_[0]);
   batches_[1].emplace(*queues_[1]);
   EXPECT_TRUE(Submit(0).status.ok()) << "it has not reloaded the word since it reserved";

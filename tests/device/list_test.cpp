@@ -65,7 +65,7 @@ class ListTest : public testing::Test {
   Posted Post(TestQueue& memory, TestNic& nic, const std::vector<ListEntry>& list) {
     std::vector<Posted> results;
     std::mutex mutex;
-    T::Run(memory.View(), [&](auto& queue) {
+    T::Run(ViewFor<typename T::Sharing>(memory), [&](auto& queue) {
       const Posted posted = queue.PostList(list.data(), static_cast<uint32_t>(list.size()));
       const std::scoped_lock lock(mutex);
       results.push_back(posted);
@@ -85,7 +85,8 @@ class ListTest : public testing::Test {
 };
 
 using Kinds = testing::Types<Posters<Exclusive, Thread>, Posters<Shared, Thread>, Posters<Exclusive, Warp>,
-                             Posters<Shared, Warp>, Posters<Shared, Block>>;
+                             Posters<Shared, Warp>, Posters<Shared, Block>, Posters<Contended, Warp>,
+                             Posters<Contended, Block>>;
 TYPED_TEST_SUITE(ListTest, Kinds);
 
 TYPED_TEST(ListTest, WritesEntriesOfAllCountsByOneDoorbell) {
@@ -105,7 +106,9 @@ TYPED_TEST(ListTest, WritesEntriesOfAllCountsByOneDoorbell) {
     EXPECT_EQ(std::accumulate(this->to_.begin(), this->to_.end(), uint64_t{0}),
               uint64_t{3} * count * (count - 1) / 2 + count)
         << "nothing else is written";
-    EXPECT_TRUE((SendQueue<Cpu, Shared>(memory.View()).Test(posted.ticket).ok()));
+    EXPECT_TRUE((SendQueue<Cpu, typename TypeParam::Sharing>(ViewFor<typename TypeParam::Sharing>(memory))
+                     .Test(posted.ticket)
+                     .ok()));
   }
 }
 
@@ -133,7 +136,7 @@ TYPED_TEST(ListTest, KeepsEntriesOfOtherKeysApart) {
   std::vector<ListEntry> list{this->Entry(0, 0, 1), this->Entry(1, 1, 1), this->Entry(2, 2, 1)};
   list[1].rkey = mlx5::Be32{7};
   list[2].lkey = mlx5::Be32{8};
-  TypeParam::Run(memory.View(),
+  TypeParam::Run(ViewFor<typename TypeParam::Sharing>(memory),
                  [&](auto& queue) { EXPECT_EQ(queue.PostList(list.data(), 3).ticket.index, 2U); });
   for (uint32_t i = 0; i < 3; ++i) {
     const RemoteMemory remote{list[i].remote, list[i].rkey};
@@ -182,7 +185,9 @@ TYPED_TEST(ListTest, PostsANopForAListWithoutBytes) {
     const Posted posted = this->Post(memory, nic, std::vector<ListEntry>(count, this->Entry(5, 5, 0)));
     ASSERT_TRUE(posted.status.ok());
     EXPECT_THAT(nic.opcodes(), testing::ElementsAre(WqeOpcode::kNop));
-    EXPECT_TRUE((SendQueue<Cpu, Shared>(memory.View()).Test(posted.ticket).ok()));
+    EXPECT_TRUE((SendQueue<Cpu, typename TypeParam::Sharing>(ViewFor<typename TypeParam::Sharing>(memory))
+                     .Test(posted.ticket)
+                     .ok()));
   }
 }
 
@@ -195,7 +200,7 @@ TYPED_TEST(ListTest, RefusesAListThatTheQueueCannotHold) {
     const Posted posted = this->Post(memory, nic, refused);
     EXPECT_EQ(posted.status.code, Code::kInvalid);
     EXPECT_EQ(posted.status.request_error, RequestError::kTooManySlots);
-    EXPECT_EQ(memory.control.tail, 0U);
+    EXPECT_EQ(EndFor<typename TypeParam::Sharing>(memory), 0U);
   };
   expect_refused(list);
   list.resize(1);
@@ -215,7 +220,8 @@ TYPED_TEST(ListTest, RefusesAListThatTheQueueCannotHold) {
 TYPED_TEST(ListTest, SplitsAnEntryOfMoreThanTwoGigabytes) {
   TestQueue memory(8);
   const ListEntry entry{0x10000, 0x20000, (uint64_t{2} << 30) + 5, kTestKey, kTestKey};
-  TypeParam::Run(memory.View(), [&](auto& queue) { EXPECT_EQ(queue.PostList(&entry, 1).ticket.index, 2U); });
+  TypeParam::Run(ViewFor<typename TypeParam::Sharing>(memory),
+                 [&](auto& queue) { EXPECT_EQ(queue.PostList(&entry, 1).ticket.index, 2U); });
   const RemoteMemory remote{entry.remote + (uint64_t{2} << 30), kTestKey};
   const LocalMemory local{entry.local + (uint64_t{2} << 30), 5, kTestKey};
   EXPECT_EQ(SlotsFrom(memory, 2),
@@ -227,7 +233,7 @@ TYPED_TEST(ListTest, PostsNothingWhenTheQueueIsFull) {
   TestNic nic(memory);
   std::vector<ListEntry> list;
   for (uint32_t i = 0; i < 5; ++i) list.push_back(this->Entry(2 * i, i, 1));
-  TypeParam::Run(memory.View(), [&](auto& queue) {
+  TypeParam::Run(ViewFor<typename TypeParam::Sharing>(memory), [&](auto& queue) {
     EXPECT_TRUE(queue.PostList(list.data(), 5).status.ok());
     EXPECT_EQ(queue.PostList(list.data(), 5).status.code, Code::kFull);
     EXPECT_TRUE(queue.PostList(list.data(), 3).status.ok());
@@ -246,7 +252,7 @@ TYPED_TEST(ListTest, ContinuesOverManyRounds) {
   NicThread thread(nic);
   std::vector<ListEntry> list;
   for (uint32_t i = 0; i < kCount; ++i) list.push_back(this->Entry(3 * i, 2 * i, 1));
-  TypeParam::Run(memory.View(), [&](auto& queue) {
+  TypeParam::Run(ViewFor<typename TypeParam::Sharing>(memory), [&](auto& queue) {
     for (uint32_t round = 0; round < kRounds; ++round) {
       const Posted posted = queue.PostList(list.data(), kCount, Soon());
       ASSERT_TRUE(posted.status.ok());

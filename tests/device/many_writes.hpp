@@ -12,10 +12,10 @@
 namespace warpverbs::inline v0_2::device {
 
 /// Posts 100 writes to a queue whose NIC runs on a thread, waits for a third of them, and flushes.
-template <class Queue>
+template <Sharing S>
 void ExpectManyWrites(TestQueue& memory, TestNic& nic) {
   NicThread thread(nic);
-  Queue queue(memory.View());
+  SendQueue<arch::Cpu, S> queue(ViewFor<S>(memory));
   std::vector<uint32_t> from(100), to(100);
   for (uint32_t i = 0; i < 100; ++i) {
     from[i] = i + 1;

@@ -91,13 +91,13 @@ TEST(ReceiveQueueState, IsStoredBySubmit) {
 
 template <class S>
 struct RefusedPost : testing::Test {};
-using Sharings = testing::Types<Exclusive, Shared>;
+using Sharings = testing::Types<Exclusive, Shared, Contended>;
 TYPED_TEST_SUITE(RefusedPost, Sharings);
 
 TYPED_TEST(RefusedPost, HasATicketThatIsNeverDone) {
   TestQueue memory(4);
   TestNic nic(memory);
-  SendQueue<Cpu, TypeParam> queue(memory.View());
+  SendQueue<Cpu, TypeParam> queue(ViewFor<TypeParam>(memory));
   const LocalMemory too_long{0x1000, uint64_t{1} << 40, kTestKey};
   const Ticket refused = queue.Post(Send(too_long)).ticket;
   const auto expect_refused = [&](Ticket ticket) {
@@ -122,7 +122,7 @@ TYPED_TEST(RefusedPost, HasATicketThatIsNeverDone) {
 
 TYPED_TEST(RefusedPost, HasATicketInABatchThatIsNeverDone) {
   TestQueue memory(4);
-  SendQueue<Cpu, TypeParam> queue(memory.View());
+  SendQueue<Cpu, TypeParam> queue(ViewFor<TypeParam>(memory));
   Ticket added, submitted;
   {
     auto batch = queue.Begin(5);
@@ -141,7 +141,7 @@ TYPED_TEST_SUITE(ReleaseScope, Sharings);
 TYPED_TEST(ReleaseScope, IsRefusedWhenTheQueueNeedsMore) {
   TestQueue memory(4);
   memory.flags = kNeedsSystemScope;
-  SendQueue<NarrowCpu, TypeParam> queue(memory.View());
+  SendQueue<NarrowCpu, TypeParam> queue(ViewFor<TypeParam>(memory));
   const Posted posted = queue.Post(Nop(), InAMillisecond());
   EXPECT_EQ(posted.status.code, Code::kInvalid);
   EXPECT_EQ(posted.status.request_error, RequestError::kReleaseScope);
@@ -149,15 +149,15 @@ TYPED_TEST(ReleaseScope, IsRefusedWhenTheQueueNeedsMore) {
     auto batch = queue.Begin(1, InAMillisecond());
     EXPECT_EQ(batch.status().request_error, RequestError::kReleaseScope);
   }
-  EXPECT_EQ(memory.control.tail, 0U);
+  EXPECT_EQ(EndFor<TypeParam>(memory), 0U);
   EXPECT_EQ(memory.doorbell, 0U) << "nothing was posted";
 }
 
 TYPED_TEST(ReleaseScope, IsAcceptedWhenItSuffices) {
   TestQueue on_gpu(4), in_host_memory(4);
   in_host_memory.flags = kNeedsSystemScope;
-  EXPECT_TRUE((SendQueue<NarrowCpu, TypeParam>(on_gpu.View()).Post(Nop()).status.ok()));
-  EXPECT_TRUE((SendQueue<Cpu, TypeParam>(in_host_memory.View()).Post(Nop()).status.ok()));
+  EXPECT_TRUE((SendQueue<NarrowCpu, TypeParam>(ViewFor<TypeParam>(on_gpu)).Post(Nop()).status.ok()));
+  EXPECT_TRUE((SendQueue<Cpu, TypeParam>(ViewFor<TypeParam>(in_host_memory)).Post(Nop()).status.ok()));
 }
 
 TEST(ReleaseScopeOfAWarp, IsRefused) {

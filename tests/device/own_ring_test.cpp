@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "common/repetitions.hpp"
 #include "many_writes.hpp"
 #include "nic_thread.hpp"
 #include "together.hpp"
@@ -60,7 +61,7 @@ class OwnRing : public testing::Test {
   uint64_t from_ = 42, to_ = 0;
 };
 
-using Sharings = testing::Types<Exclusive, Shared>;
+using Sharings = testing::Types<Exclusive, Shared, Contended>;
 TYPED_TEST_SUITE(OwnRing, Sharings);
 
 TYPED_TEST(OwnRing, CompletesAllWrites) {
@@ -70,7 +71,7 @@ TYPED_TEST(OwnRing, CompletesAllWrites) {
       TestCq cq(cq_depth, start);
       TestQueue memory(4, start, &cq);
       TestNic nic(memory, start);
-      ExpectManyWrites<typename TestFixture::Queue>(memory, nic);
+      ExpectManyWrites<TypeParam>(memory, nic);
       EXPECT_EQ(memory.control.error, 0U);
     }
   }
@@ -84,7 +85,7 @@ TYPED_TEST(OwnRing, ReportsTheCauseToAllLaterTickets) {
       TestQueue memory(4, 0, &cq);
       TestNic nic(memory);
       nic.FailAt(before + position, Syndrome::kRemoteAccess);
-      typename TestFixture::Queue queue(memory.View());
+      typename TestFixture::Queue queue(ViewFor<TypeParam>(memory));
       for (uint32_t i = 0; i < before; ++i) {
         ASSERT_TRUE(queue.Post(Nop()).status.ok());
         StepAll(nic);
@@ -105,7 +106,7 @@ TYPED_TEST(OwnRing, ReportsTheCauseToAllLaterTickets) {
       }
       EXPECT_EQ(queue.Post(Nop()).status.syndrome, kRemoteAccess);
       EXPECT_EQ(memory.host_error, memory.control.error);
-      typename TestFixture::Queue other(memory.View());
+      typename TestFixture::Queue other(ViewFor<TypeParam>(memory));
       EXPECT_EQ(other.Flush({}).wqe_index, before + position) << "a thread that saw nothing before";
     }
   }
@@ -116,7 +117,7 @@ TYPED_TEST(OwnRing, SearchesTheCauseBehindUnsignalledPosts) {
   TestQueue memory(8, 0, &cq);
   TestNic nic(memory);
   nic.FailAt(2, Syndrome::kRemoteAccess);
-  typename TestFixture::Queue queue(memory.View());
+  typename TestFixture::Queue queue(ViewFor<TypeParam>(memory));
   std::vector<Ticket> tickets;
   for (uint32_t i = 0; i < 6; ++i)
     tickets.push_back(queue.Post(Nop(), {}, i == 5 ? uint32_t{mlx5::kCqeAlways} : 0).ticket);
@@ -135,7 +136,7 @@ TYPED_TEST(OwnRing, FindsFreeSlotsAsSoonAsTheyAreFree) {
     TestCq cq(8);
     TestQueue memory(8, 0, &cq);
     TestNic nic(memory);
-    typename TestFixture::Queue queue(memory.View());
+    typename TestFixture::Queue queue(ViewFor<TypeParam>(memory));
     for (uint32_t i = 0; i < 400; ++i) {
       const uint32_t flags = i % (unsignalled + 1) == unsignalled ? mlx5::kCqeAlways : 0;
       Posted posted = queue.Post(Nop(), {}, flags);
@@ -154,7 +155,7 @@ TYPED_TEST(OwnRing, LoadsOneCqeForEachWait) {
   TestCq cq(16);
   TestQueue memory(16, 0, &cq);
   TestNic nic(memory);
-  typename TestFixture::CountingQueue queue(memory.View());
+  typename TestFixture::CountingQueue queue(ViewFor<TypeParam>(memory));
   for (int i = 0; i < 100; ++i) {
     std::vector<Ticket> tickets;
     for (int j = 0; j < 5; ++j) tickets.push_back(queue.Post(Nop()).ticket);
@@ -176,7 +177,7 @@ TYPED_TEST(OwnRing, GoesOnWhereAnotherThreadLeft) {
   TestQueue memory(64, 0, &cq);
   TestNic nic(memory);
   for (uint32_t i = 0; i < 1000; ++i) {
-    typename TestFixture::CountingQueue queue(memory.View());
+    typename TestFixture::CountingQueue queue(ViewFor<TypeParam>(memory));
     CqeCountingCpu::cqe_loads = 0;
     const Posted posted = queue.Post(Nop());
     ASSERT_TRUE(posted.status.ok()) << i;
@@ -196,14 +197,14 @@ TYPED_TEST(OwnRing, SurvivesAnyHint) {
     TestQueue memory(16, 0, &cq);
     TestNic nic(memory);
     {
-      typename TestFixture::Queue queue(memory.View());
+      typename TestFixture::Queue queue(ViewFor<TypeParam>(memory));
       for (int i = 0; i < 37; ++i) {
         ASSERT_TRUE(queue.Post(Nop()).status.ok());
         StepAll(nic);
       }
     }
     memory.control.cursor = hint;
-    typename TestFixture::Queue queue(memory.View());
+    typename TestFixture::Queue queue(ViewFor<TypeParam>(memory));
     EXPECT_TRUE(queue.Test({36}).ok());
     const Ticket ticket = queue.Post(Nop()).ticket;
     EXPECT_EQ(queue.Test(ticket).code, Code::kPending);
@@ -224,14 +225,14 @@ TYPED_TEST(OwnRing, SearchesAgainIfTheNicComesRoundMeanwhile) {
         TestQueue memory(depth, 0, &cq);
         TestNic nic(memory);
         {
-          typename TestFixture::Queue queue(memory.View());
+          typename TestFixture::Queue queue(ViewFor<TypeParam>(memory));
           for (uint32_t i = 0; i < depth; ++i) ASSERT_TRUE(queue.Post(Nop()).status.ok());
           StepAll(nic);
           ASSERT_TRUE(queue.Flush({}).ok());
           for (uint32_t i = 0; i < depth; ++i) ASSERT_TRUE(queue.Post(Nop()).status.ok());
         }
         memory.control.cursor = 0;
-        typename TestFixture::MovingQueue queue(memory.View());
+        typename TestFixture::MovingQueue queue(ViewFor<TypeParam>(memory));
         uint32_t loads = 0;
         MovingCpu::move = [&] {
           if (++loads != load) return;
@@ -281,9 +282,9 @@ class CountingNic {
 /// Posts of any shape, completed at any pace, also while a thread looks, on rings of any depth: a ticket is
 /// done if the NIC has completed a signalled WQE at or behind it, and not before.
 TYPED_TEST(OwnRing, TellsExactlyWhatIsDone) {
-  for (uint32_t seed = 0; seed < 120; ++seed) {
+  for (int seed = 0; seed < tests::Repetitions(120); ++seed) {
     SCOPED_TRACE(seed);
-    std::mt19937 random(seed);
+    std::mt19937 random(static_cast<uint32_t>(seed));
     const auto below = [&](uint32_t end) { return static_cast<uint32_t>(random() % end); };
     const uint32_t depth = 1u << (1 + below(5)), start = below(2) == 0 ? 0 : static_cast<uint32_t>(random());
     const uint32_t one_in = 2 + below(8), moves = seed % 2 == 0 ? 0 : 1 + below(3 * depth);
@@ -294,11 +295,11 @@ TYPED_TEST(OwnRing, TellsExactlyWhatIsDone) {
       if (moves == 0 || below(one_in) != 0) return;
       for (uint32_t i = below(moves); i != 0; --i) nic.Step();
     };
-    const uint32_t threads = std::is_same_v<TypeParam, Shared> ? 3 : 1;
+    const uint32_t threads = std::is_same_v<TypeParam, Exclusive> ? 1 : 3;
     std::deque<typename TestFixture::MovingQueue> posters;
     const auto renew = [&] {  // as the next kernel does
       posters.clear();
-      for (uint32_t i = 0; i < threads; ++i) posters.emplace_back(memory.View());
+      for (uint32_t i = 0; i < threads; ++i) posters.emplace_back(ViewFor<TypeParam>(memory));
     };
     renew();
     std::vector<Ticket> tickets;
@@ -358,7 +359,7 @@ TYPED_TEST(OwnRing, TellsACqeOfTheRoundBeforeThatLooksAlike) {
   TestCq cq(kDepth);
   TestQueue memory(kDepth, 0, &cq);
   TestNic nic(memory);
-  typename TestFixture::Queue queue(memory.View());
+  typename TestFixture::Queue queue(ViewFor<TypeParam>(memory));
   const auto post = [&](uint32_t flags) { return queue.Post(Nop(), {}, flags); };
   ASSERT_TRUE(post(mlx5::kCqeAlways).status.ok());  // CQE 0 has counter 0
   for (uint32_t slot = 1; slot < 65536; ++slot) {

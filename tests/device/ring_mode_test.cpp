@@ -31,7 +31,7 @@ class RingMode : public testing::Test {
   uint64_t from_ = 42, to_ = 0;
 };
 
-using Sharings = testing::Types<Exclusive, Shared>;
+using Sharings = testing::Types<Exclusive, Shared, Contended>;
 TYPED_TEST_SUITE(RingMode, Sharings);
 
 TYPED_TEST(RingMode, CompletesAllWrites) {
@@ -40,7 +40,7 @@ TYPED_TEST(RingMode, CompletesAllWrites) {
     TestRing ring(8, start);
     TestQueue memory(4, start, &ring);
     TestNic nic(memory, start);
-    ExpectManyWrites<typename TestFixture::Queue>(memory, nic);
+    ExpectManyWrites<TypeParam>(memory, nic);
     EXPECT_EQ(ring.control.consumer, start + 100) << "all completions were taken";
   }
 }
@@ -52,7 +52,7 @@ TYPED_TEST(RingMode, ReportsTheCauseToAllLaterTickets) {
     TestQueue memory(4, 0, &ring);
     TestNic nic(memory);
     nic.FailAt(position, Syndrome::kRemoteAccess);
-    typename TestFixture::Queue queue(memory.View());
+    typename TestFixture::Queue queue(ViewFor<TypeParam>(memory));
     std::vector<Ticket> tickets;
     for (int i = 0; i < 4; ++i)
       tickets.push_back(queue.Post(Write(Remote(this->to_), Local(this->from_))).ticket);
@@ -77,7 +77,7 @@ TYPED_TEST(RingMode, FindsFreeSlotsByDraining) {
   TestRing ring(4);
   TestQueue memory(4, 0, &ring);
   TestNic nic(memory);
-  typename TestFixture::Queue queue(memory.View());
+  typename TestFixture::Queue queue(ViewFor<TypeParam>(memory));
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(queue.Post(Nop()).status.ok());
   EXPECT_EQ(queue.Post(Nop()).status.code, Code::kFull);
   this->StepAll(nic);
@@ -89,7 +89,7 @@ TYPED_TEST(RingMode, KeepsOtherQueuesOfTheRingWorkingAfterAFailure) {
   TestQueue bad(4, 0, &ring), good(4, 0, &ring);
   TestNic bad_nic(bad), good_nic(good);
   bad_nic.FailAt(1, Syndrome::kTransportRetryExceeded);
-  typename TestFixture::Queue on_bad(bad.View()), on_good(good.View());
+  typename TestFixture::Queue on_bad(ViewFor<TypeParam>(bad)), on_good(ViewFor<TypeParam>(good));
   std::vector<Ticket> bads, goods;
   for (int i = 0; i < 4; ++i) {
     bads.push_back(on_bad.Post(Nop()).ticket);

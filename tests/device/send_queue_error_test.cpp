@@ -39,14 +39,14 @@ struct FailingQueue {
   uint64_t to = 0;
   TestQueue memory{kDepth, kStart};
   TestNic nic{memory, kStart};
-  SendQueue<Cpu, Sharing> queue{memory.View()};
+  SendQueue<Cpu, Sharing> queue{ViewFor<Sharing>(memory)};
   std::vector<Ticket> tickets;
 };
 
 template <class Sharing>
 class SendQueueError : public testing::Test {};
 
-using Sharings = testing::Types<Exclusive, Shared>;
+using Sharings = testing::Types<Exclusive, Shared, Contended>;
 TYPED_TEST_SUITE(SendQueueError, Sharings);
 
 TYPED_TEST(SendQueueError, ReachesTheFailedWqeAndAllLaterOnes) {
@@ -100,7 +100,7 @@ TYPED_TEST(SendQueueError, FailsPostsAtOnceWhenKnown) {
   };
   ExpectError(put(failing.queue), Syndrome::kLocalProtection, kStart);  // it polled for free slots
   ExpectError(put(failing.queue), Syndrome::kLocalProtection, kStart);
-  SendQueue<Cpu, TypeParam> next(failing.memory.View());
+  SendQueue<Cpu, TypeParam> next(ViewFor<TypeParam>(failing.memory));
   ExpectError(put(next), Syndrome::kLocalProtection, kStart);
   EXPECT_EQ(failing.memory.dbrec, record);
 }

@@ -33,7 +33,7 @@ void WriteTogether(const Load& load) {
   NicThread nic_thread(nic);
   std::vector<std::vector<uint32_t>> to(threads, std::vector<uint32_t>(kPuts));
   Together(threads, [&](uint32_t thread) {
-    SendQueue<Cpu, Sharing> queue(memory.View());
+    SendQueue<Cpu, Sharing> queue(ViewFor<Sharing>(memory));
     std::vector<uint32_t> from(kPuts);
     for (uint32_t i = 0; i < kPuts; ++i) {
       from[i] = thread * kPuts + i + 1;
@@ -50,7 +50,7 @@ void WriteTogether(const Load& load) {
   EXPECT_EQ(nic.violation(), "");
   const uint32_t end = start + threads * kPuts;
   EXPECT_EQ(nic.next(), end);
-  EXPECT_EQ(memory.control.tail, uint64_t{end} << 32 | end);
+  EXPECT_EQ(EndFor<Sharing>(memory), uint64_t{end} << 32 | end);
 }
 
 class SharedQueueUnderLoad : public testing::TestWithParam<Load> {};
@@ -58,6 +58,9 @@ class SharedQueueUnderLoad : public testing::TestWithParam<Load> {};
 TEST_P(SharedQueueUnderLoad, CompletesAllWritesAndRingsInOrder) { WriteTogether<Shared>(GetParam()); }
 TEST_P(SharedQueueUnderLoad, CompletesAllWritesAndRingsInOrderWhenRelaxed) {
   WriteTogether<RelaxedShared>(GetParam());
+}
+TEST_P(SharedQueueUnderLoad, CompletesAllWritesAndRingsInOrderWhenContended) {
+  WriteTogether<Contended>(GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(, SharedQueueUnderLoad,

@@ -78,6 +78,7 @@ TestQueue::TestQueue(uint32_t depth, uint32_t start, TestRing* completions)
     : ring(depth),
       cqe(FreshCqe(start)),
       control{.tail = uint64_t{start} << 32 | start,
+              .ready = start,
               .error = 0,
               .host_error = &host_error,
               .ring = nullptr,

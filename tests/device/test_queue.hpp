@@ -4,6 +4,7 @@
 #include <mutex>
 #include <vector>
 
+#include "warpverbs/device/cooperation.hpp"
 #include "warpverbs/device/memory.hpp"
 #include "warpverbs/device/queue_view.hpp"
 #include "warpverbs/mlx5/cqe.hpp"
@@ -94,6 +95,21 @@ class TestQueue {
   TestCq* own_ = nullptr;
   uint32_t user_index_ = 0;
 };
+
+/// Returns the view for posters of a kind, as the host makes it for them.
+template <Sharing S>
+QueueView ViewFor(TestQueue& queue) {
+  QueueView view = queue.View();
+  if constexpr (std::is_same_v<S, Contended>) view.flags |= kContended;
+  return view;
+}
+
+/// Returns the end of the queue of posters of a kind: reserved << 32 | published.
+template <Sharing S>
+uint64_t EndFor(const TestQueue& queue) {
+  if constexpr (!std::is_same_v<S, Contended>) return queue.control.tail;
+  return queue.control.tail >> 32 << 32 | static_cast<uint32_t>(queue.control.ready);
+}
 
 /// Memory descriptors of an object that serves as local and as remote memory.
 template <class T>

@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "test_queue.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/arch/cpu_block.hpp"
 #include "warpverbs/device/status.hpp"
@@ -14,6 +15,15 @@ namespace warpverbs::inline v0_2::device {
 /// Returns a limit that no working call exceeds.
 inline WaitLimit Soon() { return {.deadline_ns = arch::Cpu::NowNs() + 60'000'000'000}; }
 inline WaitLimit InAMillisecond() { return {.deadline_ns = arch::Cpu::NowNs() + 1'000'000}; }
+
+/// Waits until the posters of a queue have reserved, or tried to, up to `end`. Returns false if they do not.
+inline bool AwaitReserved(const TestQueue& queue, uint32_t end) {
+  for (const WaitLimit limit = Soon(); arch::Cpu::Load(&queue.control.tail) >> 32 != end;) {
+    if (arch::Cpu::NowNs() > limit.deadline_ns) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
 
 /// Runs `body(thread)` on `count` threads that start together, and joins them.
 template <class Body>

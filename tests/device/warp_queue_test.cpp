@@ -34,7 +34,7 @@ class WarpQueue : public testing::Test {
   uint64_t to_[kLanes] = {};
 };
 
-using Sharings = testing::Types<Exclusive, Shared>;
+using Sharings = testing::Types<Exclusive, Shared, Contended>;
 TYPED_TEST_SUITE(WarpQueue, Sharings);
 
 TYPED_TEST(WarpQueue, PostsForAllLanesByOneDoorbell) {
@@ -45,7 +45,7 @@ TYPED_TEST(WarpQueue, PostsForAllLanesByOneDoorbell) {
     Ticket tickets[kLanes];
     std::fill(std::begin(this->to_), std::end(this->to_), 0);
     RunLanes(mask, [&](uint32_t lane) {
-      typename TestFixture::Queue queue(memory.View(), Warp(mask));
+      typename TestFixture::Queue queue(ViewFor<TypeParam>(memory), Warp(mask));
       const Posted posted = queue.Post(Write(Remote(this->to_[lane]), Local(this->from_[lane])));
       EXPECT_TRUE(posted.status.ok());
       tickets[lane] = posted.ticket;
@@ -60,7 +60,7 @@ TYPED_TEST(WarpQueue, PostsForAllLanesByOneDoorbell) {
         EXPECT_EQ(tickets[lane].index, next++) << "slots in the order of ranks";
       }
     }
-    EXPECT_EQ(memory.control.tail, uint64_t{next} << 32 | next);
+    EXPECT_EQ(EndFor<TypeParam>(memory), uint64_t{next} << 32 | next);
   }
 }
 
@@ -71,7 +71,7 @@ TYPED_TEST(WarpQueue, ContinuesOverManyRounds) {
   NicThread thread(nic);
   std::vector<uint32_t> from(kRounds * kLanes), to(kRounds * kLanes);
   RunLanes(kAll, [&](uint32_t lane) {
-    typename TestFixture::Queue queue(memory.View(), Warp(kAll));
+    typename TestFixture::Queue queue(ViewFor<TypeParam>(memory), Warp(kAll));
     for (uint32_t i = lane; i < from.size(); i += kLanes) {
       from[i] = i + 1;
       const Posted posted = queue.Post(Write(Remote(to[i]), Local(from[i])), Soon());
@@ -83,7 +83,7 @@ TYPED_TEST(WarpQueue, ContinuesOverManyRounds) {
   thread.Stop();
   EXPECT_EQ(nic.violation(), "");
   EXPECT_EQ(from, to);
-  EXPECT_EQ(static_cast<uint32_t>(memory.control.tail), kRounds * kLanes - 100);
+  EXPECT_EQ(static_cast<uint32_t>(EndFor<TypeParam>(memory)), kRounds * kLanes - 100);
 }
 
 TYPED_TEST(WarpQueue, PostsLaneByLaneWhenTheirSlotsDiffer) {
@@ -93,7 +93,7 @@ TYPED_TEST(WarpQueue, PostsLaneByLaneWhenTheirSlotsDiffer) {
   uint64_t from[kLanes][3], to[kLanes][3] = {};
   RunLanes(kAll, [&](uint32_t lane) {
     for (uint64_t& word : from[lane]) word = lane + 1;
-    typename TestFixture::Queue queue(memory.View(), Warp(kAll));
+    typename TestFixture::Queue queue(ViewFor<TypeParam>(memory), Warp(kAll));
     const LocalMemory local{reinterpret_cast<uint64_t>(from[lane]), 8 * (lane % 3 + 1), kTestKey};
     for (int round = 0; round < 2; ++round) {
       const Posted posted = queue.Post(round == 0 ? Write(Remote(to[lane]), local)
@@ -117,7 +117,7 @@ TYPED_TEST(WarpQueue, WorksWithFewerSlotsThanLanes) {
     NicThread thread(nic);
     std::fill(std::begin(this->to_), std::end(this->to_), 0);
     RunLanes(kAll, [&](uint32_t lane) {
-      typename TestFixture::Queue queue(memory.View(), Warp(kAll));
+      typename TestFixture::Queue queue(ViewFor<TypeParam>(memory), Warp(kAll));
       for (int round = 0; round < 3; ++round) {
         const Posted posted = queue.Post(Write(Remote(this->to_[lane]), Local(this->from_[lane])), Soon());
         ASSERT_TRUE(posted.status.ok());
@@ -135,7 +135,7 @@ TYPED_TEST(WarpQueue, RefusesOnlyTheLaneWithAnInvalidRequest) {
   TestQueue memory(16);
   TestNic nic(memory);
   RunLanes(kAll, [&](uint32_t lane) {
-    typename TestFixture::Queue queue(memory.View(), Warp(kAll));
+    typename TestFixture::Queue queue(ViewFor<TypeParam>(memory), Warp(kAll));
     LocalMemory local = Local(this->from_[lane]);
     if (lane == 3) local.bytes = uint64_t{1} << 40;
     const Posted posted = queue.Post(Write(Remote(this->to_[lane]), local));
@@ -152,7 +152,7 @@ TYPED_TEST(WarpQueue, RefusesAllLanesWhenFull) {
   TestQueue memory(8);
   TestNic nic(memory);
   RunLanes(kAll, [&](uint32_t lane) {
-    typename TestFixture::Queue queue(memory.View(), Warp(kAll));
+    typename TestFixture::Queue queue(ViewFor<TypeParam>(memory), Warp(kAll));
     const auto write = Write(Remote(this->to_[lane]), Local(this->from_[lane]));
     EXPECT_TRUE(queue.Post(write).status.ok());
     EXPECT_EQ(queue.Post(write).status.code, Code::kFull);
@@ -166,7 +166,7 @@ TYPED_TEST(WarpQueue, ReportsAnErrorToAllLanes) {
   TestNic nic(memory);
   nic.FailAt(0, mlx5::Syndrome::kRemoteAccess);
   RunLanes(kAll, [&](uint32_t lane) {
-    typename TestFixture::Queue queue(memory.View(), Warp(kAll));
+    typename TestFixture::Queue queue(ViewFor<TypeParam>(memory), Warp(kAll));
     const auto write = Write(Remote(this->to_[lane]), Local(this->from_[lane]));
     EXPECT_TRUE(queue.Post(write).status.ok());
     Cpu::SyncLanes(kAll);  // the leader may ring after the others have their tickets
@@ -183,7 +183,7 @@ TYPED_TEST(WarpQueue, GivesEachLaneOfABatchItsOwnSlots) {
   TestNic nic(memory);
   uint64_t counts[kLanes] = {};
   RunLanes(kAll, [&](uint32_t lane) {
-    typename TestFixture::Queue queue(memory.View(), Warp(kAll));
+    typename TestFixture::Queue queue(ViewFor<TypeParam>(memory), Warp(kAll));
     auto batch = queue.Begin(3);
     ASSERT_TRUE(batch.status().ok());
     EXPECT_EQ(batch.Add(Write(Remote(this->to_[lane]), Local(this->from_[lane]))).ticket.index, 3 * lane);
@@ -295,14 +295,14 @@ TEST(WarpQueue, RingsForNoLaneAfterTheWarpFailed) {
 
 template <class Sharing>
 struct WarpErrors : testing::Test {};
-using Sharers = testing::Types<Exclusive, Shared>;
+using Sharers = testing::Types<Exclusive, Shared, Contended>;
 TYPED_TEST_SUITE(WarpErrors, Sharers);
 
 TYPED_TEST(WarpErrors, ReachAllLanesOnceOneLaneHasSeenThem) {
   TestQueue memory(16);
   uint64_t data = 0;
   RunLanes(0b11, [&](uint32_t lane) {
-    SendQueue<Cpu, TypeParam, Warp> queue(memory.View(), Warp(0b11));
+    SendQueue<Cpu, TypeParam, Warp> queue(ViewFor<TypeParam>(memory), Warp(0b11));
     const Posted posted = queue.Post(Write(Remote(data), Local(data)));
     EXPECT_TRUE(posted.status.ok());
     Cpu::SyncLanes(0b11);

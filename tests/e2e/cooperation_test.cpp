@@ -46,12 +46,12 @@ class WarpCalls : public testing::Test {
     });
   }
 };
-using Sharings = testing::Types<Exclusive, Shared>;
+using Sharings = testing::Types<Exclusive, Shared, device::Contended>;
 TYPED_TEST_SUITE(WarpCalls, Sharings);
 
 TYPED_TEST(WarpCalls, EachLaneOfAnyMaskWritesItsWord) {
   for (const uint32_t depth : {1u, 2u, 4u, 16u, 64u}) {  // smaller than a warp: its lanes post in turn
-    Pair pair({.a = {.depth = depth}});
+    Pair pair(For<TypeParam>({.a = {.depth = depth}}));
     pair.Connect();
     uint32_t posted = 0;
     for (const LaneMask mask : kMasks) {
@@ -78,14 +78,14 @@ TYPED_TEST(WarpCalls, EachLaneOfAnyMaskWritesItsWord) {
         taken[place] = true;
       }
       posted += static_cast<uint32_t>(std::popcount(mask));
-      ASSERT_EQ(pair.a.View().control->tail, uint64_t{posted} << 32 | posted);
+      ASSERT_EQ(pair.End(), uint64_t{posted} << 32 | posted);
     }
   }
 }
 
 TYPED_TEST(WarpCalls, BatchesOfAllLanesShareADoorbell) {
   constexpr uint32_t kEach = 2;
-  Pair pair({.a = {.depth = 64}});
+  Pair pair(For<TypeParam>({.a = {.depth = 64}}));
   pair.Connect();
   for (const LaneMask mask : kMasks) {
     for (uint32_t i = 0; i < kEach * kLanes; ++i) pair.Target(i) = 0;
@@ -107,7 +107,7 @@ TYPED_TEST(WarpCalls, BatchesOfAllLanesShareADoorbell) {
 }
 
 TYPED_TEST(WarpCalls, RefusalOfOneLaneSparesTheOthers) {
-  Pair pair({.a = {.depth = 64}});
+  Pair pair(For<TypeParam>({.a = {.depth = 64}}));
   pair.Connect();
   std::vector<device::Posted> posted(kLanes);
   this->RunWarp(pair, 0xffffffff, [&](uint32_t lane, auto& queue) {
@@ -119,16 +119,21 @@ TYPED_TEST(WarpCalls, RefusalOfOneLaneSparesTheOthers) {
     EXPECT_EQ(posted[lane].status.code, lane == 7 ? Code::kInvalid : Code::kOk) << "lane " << lane;
 }
 
-TEST(SharedQueue, ServesWarpsOfTwoBlocks) {
+template <class Sharing>
+class SharedByBlocks : public testing::Test {};
+using Sharers = testing::Types<Shared, device::Contended>;
+TYPED_TEST_SUITE(SharedByBlocks, Sharers);
+
+TYPED_TEST(SharedByBlocks, ServesWarpsOfTwoBlocks) {
   constexpr uint32_t kBlocks = 2, kThreads = 16, kWarp = 8, kRounds = 50;
   for (const uint32_t depth : {4u, 16u}) {
-    Pair pair({.a = {.depth = depth}});
+    Pair pair(For<TypeParam>({.a = {.depth = depth}}));
     pair.Connect();
     std::vector<Code> codes(kBlocks * kThreads, Code::kPending);
     arch::cpu::RunGrid(
         kBlocks, kThreads,
         [&](uint32_t block, uint32_t thread) {
-          GroupQueue<Shared, device::Warp> queue(pair.a.View(), device::Warp((LaneMask{1} << kWarp) - 1));
+          GroupQueue<TypeParam, device::Warp> queue(pair.a.View(), device::Warp((LaneMask{1} << kWarp) - 1));
           device::Posted posted;
           for (uint32_t i = 0; i < kRounds && posted.status.ok(); ++i)
             posted = queue.Post(device::FetchAdd<uint64_t>(pair.Remote(0), 1), Within());
@@ -178,18 +183,18 @@ TEST(BlockCalls, SendDataOfAllThreadsOnceAllHaveArrived) {
   for (const Code code : codes) EXPECT_EQ(code, Code::kOk);
 }
 
-TEST(SharedQueue, ServesPostsAndBatchesOfBlocks) {
+TYPED_TEST(SharedByBlocks, ServesPostsAndBatchesOfBlocks) {
   constexpr uint32_t kBlocks = 3, kThreads = 12, kWarp = 8, kRounds = 30, kAdds = 2;
   for (const uint32_t depth : {4u, 16u, 64u}) {  // smaller than a warp, than a block, than all blocks
     SCOPED_TRACE(depth);
-    Pair pair({.a = {.depth = depth}});
+    Pair pair(For<TypeParam>({.a = {.depth = depth}}));
     pair.Connect();
     std::vector<Code> codes(kBlocks * kThreads, Code::kPending);
     arch::cpu::RunGrid(
         kBlocks, kThreads,
         [&](uint32_t block, uint32_t thread) {
           const LaneMask lanes = thread < kWarp ? 0xff : 0xf;
-          GroupQueue<Shared, device::Block> queue(pair.a.View(), device::Block(lanes));
+          GroupQueue<TypeParam, device::Block> queue(pair.a.View(), device::Block(lanes));
           const auto add = device::FetchAdd<uint64_t>(pair.Remote(8 * block), 1);
           device::Posted posted;
           for (uint32_t round = 0; round < kRounds;
@@ -209,7 +214,7 @@ TEST(SharedQueue, ServesPostsAndBatchesOfBlocks) {
     for (uint32_t block = 0; block < kBlocks; ++block)
       EXPECT_EQ(pair.Target(block), adds * kThreads * kRounds) << "block " << block;
     const uint64_t end = kBlocks * kThreads * kRounds * adds;
-    EXPECT_EQ(pair.a.View().control->tail, end << 32 | end);
+    EXPECT_EQ(pair.End(), end << 32 | end);
   }
 }
 

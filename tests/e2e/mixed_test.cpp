@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/repetitions.hpp"
 #include "pair.hpp"
 #include "warpverbs/device/atomics.hpp"
 
@@ -18,7 +19,7 @@ namespace {
 using device::Code;
 
 constexpr uint32_t kThreads = 8, kDepth = 16, kLongestBatch = 8;
-constexpr uint32_t kOperations = 200'000;                                 // all threads together
+constexpr uint32_t kOperations = tests::Repetitions(200'000);             // of all threads together
 constexpr size_t kWords = kLongestBatch;                                  // per thread, at both sides
 constexpr size_t kCounter = kThreads * kWords, kCounter4 = kCounter + 1;  // words that all threads add to
 
@@ -34,6 +35,7 @@ struct Step {
 };
 
 /// One thread's operations. It knows the values of its words, and stops at the first wrong one.
+template <class Sharing>
 class Poster {
  public:
   Poster(Pair& pair, uint32_t thread)
@@ -92,7 +94,7 @@ class Poster {
     return "";
   }
 
-  device::Posted Add(Queue<device::Shared>::Batch& batch, const Step& step, uint32_t flags) {
+  device::Posted Add(typename Queue<Sharing>::Batch& batch, const Step& step, uint32_t flags) {
     const device::RemoteMemory remote = pair_.Remote(8 * step.word);
     const device::LocalMemory local = pair_.Local(8 * step.word, 8);
     switch (step.kind) {
@@ -168,7 +170,7 @@ class Poster {
   uint64_t& Known(const Step& step) { return known_[step.word - first_]; }
 
   Pair& pair_;
-  Queue<device::Shared> queue_;
+  Queue<Sharing> queue_;
   size_t first_;  // its first word
   std::mt19937_64 random_;
   std::array<uint64_t, kWords> known_{};  // expected values of its words in the target
@@ -178,25 +180,24 @@ class Poster {
   uint32_t added4_ = 0;
 };
 
-class Mixed : public testing::TestWithParam<host::CqMode> {};
-
-TEST_P(Mixed, EightThreadsLoseNothingOnAQueueOfSixteen) {
-  Pair pair({.a = {.depth = kDepth, .cq_mode = GetParam()}});
+template <class Sharing>
+void ExpectNothingLost(host::CqMode cq_mode, uint32_t operations) {
+  Pair pair(For<Sharing>({.a = {.depth = kDepth, .cq_mode = cq_mode}}));
   pair.Connect();
-  std::vector<Poster> posters;
+  std::vector<Poster<Sharing>> posters;
   for (uint32_t thread = 0; thread < kThreads; ++thread) posters.emplace_back(pair, thread);
   std::vector<std::string> wrong(kThreads);
   {
     std::vector<std::jthread> threads;
     for (uint32_t i = 0; i < kThreads; ++i)
-      threads.emplace_back([&, i] { wrong[i] = posters[i].Run(kOperations / kThreads); });
+      threads.emplace_back([&, i] { wrong[i] = posters[i].Run(operations / kThreads); });
   }
   for (const std::string& text : wrong) ASSERT_EQ(text, "");
 
   uint64_t added = 0;
   uint32_t added4 = 0;
   std::vector<std::pair<uint32_t, uint32_t>> batches;
-  for (const Poster& poster : posters) {
+  for (const Poster<Sharing>& poster : posters) {
     added += poster.added();
     added4 += poster.added4();
     batches.insert(batches.end(), poster.batches().begin(), poster.batches().end());
@@ -209,8 +210,17 @@ TEST_P(Mixed, EightThreadsLoseNothingOnAQueueOfSixteen) {
     ASSERT_EQ(first, end) << "each slot belongs to one batch";
     end += slots;
   }
-  EXPECT_EQ(pair.a.View().control->tail, uint64_t{end} << 32 | end);
+  EXPECT_EQ(pair.End(), uint64_t{end} << 32 | end);
   EXPECT_FALSE(pair.a.LastError().has_value());
+}
+
+class Mixed : public testing::TestWithParam<host::CqMode> {};
+
+TEST_P(Mixed, EightThreadsLoseNothingOnAQueueOfSixteen) {
+  ExpectNothingLost<device::Shared>(GetParam(), kOperations);
+}
+TEST_P(Mixed, EightContendedThreadsLoseNothingOnAQueueOfSixteen) {
+  ExpectNothingLost<device::Contended>(GetParam(), kOperations / 4);
 }
 
 INSTANTIATE_TEST_SUITE_P(, Mixed, testing::Values(host::CqMode::kCollapsed, host::CqMode::kRing),

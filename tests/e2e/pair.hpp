@@ -30,6 +30,13 @@ struct PairOptions {
   host::Access target_access{.remote_read = true, .remote_write = true, .remote_atomic = true};
 };
 
+/// Returns the options for posters of a kind at endpoint `a`.
+template <device::Sharing S>
+PairOptions For(PairOptions options) {
+  options.a.contended = std::is_same_v<S, device::Contended>;
+  return options;
+}
+
 /// Two endpoints: `a` writes from `source`, and `b` allows writes to `target`. Not connected at first.
 class Pair {
  public:
@@ -47,6 +54,14 @@ class Pair {
   void Connect() {
     a.Connect(b.Info());
     b.Connect(a.Info());
+  }
+
+  /// Returns the end of the posters' queue: reserved << 32 | published, whatever they are.
+  uint64_t End() const {
+    const device::QueueView view = a.View();
+    return (view.flags & device::kContended) != 0
+               ? view.control->tail >> 32 << 32 | static_cast<uint32_t>(view.control->ready)
+               : view.control->tail;
   }
 
   /// Resets both endpoints, and connects them again.

@@ -12,6 +12,7 @@
 #include "control.hpp"
 #include "host/connect/two_sides.hpp"
 #include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/arch/cpu_block.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/rail_set.hpp"
 
@@ -239,6 +240,125 @@ TEST_F(RailsTest, ManyCallersWriteWhileARailFails) {
   }
   threads.clear();
   EXPECT_EQ((device::Rails<Cpu, Shared>(view_, 0).Working()), 0xbfu) << "one rail failed in the midst";
+}
+
+/// Lanes that write a piece of the memory each, as one warp.
+template <class Sharing>
+class WarpRails : public RailsTest {
+ protected:
+  static constexpr uint32_t kLanes = 8;
+  static constexpr arch::LaneMask kAll = 0xff;
+  static constexpr uint64_t kEach = kBytes / kLanes;
+  using Queues = device::Rails<Cpu, Sharing, device::Warp, device::Counted>;
+
+  /// Runs `body(lane, rails, remote, local)` on each lane, whose write has as many bytes as `sizes` tells.
+  template <class Body>
+  void RunWarp(uint32_t caller, const std::vector<uint64_t>& sizes, const Body& body) {
+    arch::cpu::RunBlock(
+        kLanes,
+        [&](uint32_t lane) {
+          Queues rails(view_, caller, device::Warp(kAll));
+          device::RailLocalMemory local = First(sizes[lane]);
+          device::RailRemoteMemory remote = remote_;
+          local.addr += lane * kEach;
+          remote.addr += lane * kEach;
+          body(lane, rails, remote, local);
+        },
+        kLanes);
+  }
+  void ExpectPieces(const std::vector<uint64_t>& sizes) {
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      const size_t begin = lane * kEach;
+      EXPECT_TRUE(std::equal(&a_->bytes[begin], &a_->bytes[begin] + sizes[lane], &b_->bytes[begin])) << lane;
+      EXPECT_TRUE(std::all_of(&b_->bytes[begin] + sizes[lane], &b_->bytes[begin] + kEach, [](uint8_t byte) {
+        return byte == 0;
+      })) << lane;
+    }
+    std::fill(b_->bytes.begin(), b_->bytes.begin() + kBytes, uint8_t{0});
+  }
+};
+
+using WarpSharings = testing::Types<device::Exclusive, Shared>;
+TYPED_TEST_SUITE(WarpRails, WarpSharings);
+
+TYPED_TEST(WarpRails, SmallWritesShareAPostOnTheCallersRail) {
+  const std::vector<uint64_t> sizes(8, 8);
+  this->RunWarp(3, sizes, [](uint32_t lane, auto& rails, const auto& remote, const auto& local) {
+    const device::RailPosted posted = rails.Write(remote, local, Within());
+    ASSERT_EQ(posted.status.code, Code::kOk);
+    EXPECT_EQ(posted.ticket.parts, 1u);
+    EXPECT_EQ(posted.ticket.rails[0], 3u);
+    EXPECT_EQ(posted.ticket.tickets[0].index, kFirst + lane);
+    EXPECT_EQ(rails.Wait(posted.ticket, Within()).code, Code::kOk);
+  });
+  this->ExpectPieces(sizes);
+  EXPECT_EQ(this->a_->rails[3].Counters().posts, 1u);
+  EXPECT_EQ(this->a_->rails[3].Counters().wqebbs, 8u);
+}
+
+TYPED_TEST(WarpRails, WritesOfEqualSizeSharePostsOnAllRails) {
+  const std::vector<uint64_t> sizes(8, TestFixture::kEach);  // 8 parts
+  this->RunWarp(0, sizes, [](uint32_t, auto& rails, const auto& remote, const auto& local) {
+    const device::RailPosted posted = rails.Write(remote, local, Within());
+    ASSERT_EQ(posted.status.code, Code::kOk);
+    EXPECT_EQ(posted.ticket.parts, 8u);
+    EXPECT_EQ(rails.Wait(posted.ticket, Within()).code, Code::kOk);
+  });
+  this->ExpectPieces(sizes);
+  for (uint32_t rail = 0; rail < 8; ++rail) EXPECT_EQ(this->a_->rails[rail].Counters().posts, 1u) << rail;
+}
+
+TYPED_TEST(WarpRails, LanesMayWriteDifferentSizes) {
+  const std::vector<uint64_t> sizes{0, 1, kCut, 2 * kCut - 1, 2 * kCut, 3 * kCut + 5, 7 * kCut, 8 * kCut};
+  for (uint32_t caller = 0; caller < 3; ++caller) {
+    this->RunWarp(caller, sizes, [](uint32_t lane, auto& rails, const auto& remote, const auto& local) {
+      constexpr uint32_t kParts[] = {1, 1, 1, 1, 2, 2, 7, 8};  // whole pages
+      for (int round = 0; round < 5; ++round) {
+        const device::RailPosted posted = rails.Write(remote, local, Within());
+        ASSERT_EQ(posted.status.code, Code::kOk);
+        EXPECT_EQ(posted.ticket.parts, kParts[lane]);
+        EXPECT_EQ(rails.Wait(posted.ticket, Within()).code, Code::kOk);
+      }
+    });
+    this->ExpectPieces(sizes);
+  }
+}
+
+TYPED_TEST(WarpRails, SignalCountsTheWritesOfAllLanes) {
+  const std::vector<uint64_t> sizes{8, 8, 8, 8, 4 * kCut, 4 * kCut, 8 * kCut, 8 * kCut};
+  this->RunWarp(5, sizes, [this](uint32_t, auto& rails, const auto& remote, const auto& local) {
+    const device::RailPosted posted = rails.PutSignal(remote, local, this->signal_, Within());
+    ASSERT_EQ(posted.status.code, Code::kOk);
+    EXPECT_EQ(rails.Wait(posted.ticket, Within()).code, Code::kOk);
+  });
+  this->ExpectPieces(sizes);
+  EXPECT_EQ(Cpu::Load(this->Signal()), 8 * device::kRailSignal);
+}
+
+TYPED_TEST(WarpRails, WritesAgainWhatAFailedRailLost) {
+  const std::vector<uint64_t> sizes(8, TestFixture::kEach);
+  this->Fail(6, kFirst + 3);  // the part of lane 3
+  this->RunWarp(0, sizes, [](uint32_t, auto& rails, const auto& remote, const auto& local) {
+    for (int round = 0; round < 2; ++round) {
+      const device::RailPosted posted = rails.Write(remote, local, Within());
+      ASSERT_EQ(posted.status.code, Code::kOk);
+      EXPECT_EQ(rails.WaitOrRepeat(posted.ticket, remote, local, Within()).code, Code::kOk);
+    }
+    EXPECT_EQ(rails.Working(), 0xbfu);
+  });
+  this->ExpectPieces(sizes);
+}
+
+TYPED_TEST(WarpRails, AllLanesLearnThatNoRailIsLeft) {
+  this->Make(1);
+  this->Fail(0, kFirst);
+  this->RunWarp(0, std::vector<uint64_t>(8, 8),
+                [](uint32_t, auto& rails, const auto& remote, const auto& local) {
+                  const device::RailPosted posted = rails.Write(remote, local, Within());
+                  ASSERT_EQ(posted.status.code, Code::kOk);
+                  EXPECT_EQ(rails.Wait(posted.ticket, Within()).code, Code::kError);
+                  EXPECT_EQ(rails.Write(remote, local, Within()).status.code, Code::kError);
+                });
 }
 
 TEST_F(RailsTest, DescribesEachRail) {

@@ -5,13 +5,14 @@
 #include <tuple>
 #include <vector>
 
+#include "common/repetitions.hpp"
 #include "pair.hpp"
 
 namespace warpverbs::e2e {
 namespace {
 
-constexpr size_t kWrites = 70'000;  // all threads together: the 16-bit index wraps
-constexpr size_t kWindow = 3;       // open tickets of a thread
+constexpr size_t kWrites = tests::Repetitions(70'000);  // of all threads together: the 16-bit index wraps
+constexpr size_t kWindow = 3;                           // open tickets of a thread
 
 using Load = std::tuple<size_t, uint32_t>;  // number of threads, depth of the queue
 
@@ -37,7 +38,7 @@ device::Status WriteWords(const Pair& pair, size_t first, size_t step) {
 template <class Sharing>
 void ExpectThatEveryThreadsWritesArrive(const Load& load) {
   const auto [threads, depth] = load;
-  Pair pair({.a = {.depth = depth}, .bytes = kWrites * 8});
+  Pair pair(For<Sharing>({.a = {.depth = depth}, .bytes = kWrites * 8}));
   pair.Connect();
   for (size_t i = 0; i < kWrites; ++i) pair.Source(i) = i + 1;
   std::vector<device::Status> statuses(threads);
@@ -49,7 +50,7 @@ void ExpectThatEveryThreadsWritesArrive(const Load& load) {
   }
   for (const device::Status& status : statuses) ASSERT_EQ(status.code, device::Code::kOk);
   for (size_t i = 0; i < kWrites; ++i) ASSERT_EQ(pair.Target(i), i + 1);
-  EXPECT_EQ(pair.a.View().control->tail, uint64_t{kWrites} << 32 | kWrites) << "reserved and published alike";
+  EXPECT_EQ(pair.End(), uint64_t{kWrites} << 32 | kWrites) << "reserved and published alike";
 }
 
 class Sharing : public testing::TestWithParam<Load> {};
@@ -57,6 +58,9 @@ class Sharing : public testing::TestWithParam<Load> {};
 TEST_P(Sharing, EveryThreadsWritesArrive) { ExpectThatEveryThreadsWritesArrive<device::Shared>(GetParam()); }
 TEST_P(Sharing, EveryRelaxedThreadsWritesArrive) {
   ExpectThatEveryThreadsWritesArrive<device::RelaxedShared>(GetParam());
+}
+TEST_P(Sharing, EveryContendedThreadsWritesArrive) {
+  ExpectThatEveryThreadsWritesArrive<device::Contended>(GetParam());
 }
 
 std::string Name(const testing::TestParamInfo<Sharing::ParamType>& test) {

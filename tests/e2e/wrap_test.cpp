@@ -8,11 +8,11 @@ namespace {
 
 template <class Sharing>
 class Wrap : public testing::Test {};
-using Sharings = testing::Types<device::Exclusive, device::Shared>;
-TYPED_TEST_SUITE(Wrap, Sharings);
+using WrapSharings = testing::Types<device::Exclusive, device::Shared, device::Contended>;
+TYPED_TEST_SUITE(Wrap, WrapSharings);
 
 TYPED_TEST(Wrap, ManyWritesThroughFourSlotsAllArrive) {
-  Pair pair({.a = {.depth = 4}, .bytes = kManyWrites * 8});
+  Pair pair(For<TypeParam>({.a = {.depth = 4}, .bytes = kManyWrites * 8}));
   pair.Connect();
   for (size_t i = 0; i < kManyWrites; ++i) pair.Source(i) = i + 1;
   Queue<TypeParam> queue(pair.a.View());
@@ -27,7 +27,7 @@ TYPED_TEST(Wrap, ManyWritesThroughFourSlotsAllArrive) {
 
 TYPED_TEST(Wrap, NextKernelContinuesWhereTheLastOneEnded) {
   constexpr size_t kKernels = 10, kWrites = 7;
-  Pair pair({.a = {.depth = 4}, .bytes = kKernels * kWrites * 8});
+  Pair pair(For<TypeParam>({.a = {.depth = 4}, .bytes = kKernels * kWrites * 8}));
   pair.Connect();
   for (size_t kernel = 0; kernel < kKernels; ++kernel) {
     Queue<TypeParam> queue(pair.a.View());
@@ -44,7 +44,7 @@ TYPED_TEST(Wrap, NextKernelContinuesWhereTheLastOneEnded) {
 
 TYPED_TEST(Wrap, InlineWordsNeedNoMemoryOfTheirOwn) {
   constexpr size_t kWrites = 512;
-  Pair pair({.a = {.depth = 4}});
+  Pair pair(For<TypeParam>({.a = {.depth = 4}}));
   pair.Connect();
   Queue<TypeParam> queue(pair.a.View());
   for (uint64_t value = 0; value < kWrites; ++value) {
@@ -57,7 +57,7 @@ TYPED_TEST(Wrap, InlineWordsNeedNoMemoryOfTheirOwn) {
 
 TYPED_TEST(Wrap, UnsignalledWritesCompleteWithTheNextSignalledOne) {
   constexpr size_t kWrites = 512;
-  Pair pair({.a = {.depth = 8}});
+  Pair pair(For<TypeParam>({.a = {.depth = 8}}));
   pair.Connect();
   Queue<TypeParam> queue(pair.a.View());
   for (size_t i = 0; i < kWrites; ++i) {

@@ -15,7 +15,7 @@ import unittest
 import ptx
 from goldens import Goldens
 
-MAX_RATIO = 1.05  # of the instructions of a post through the library to those of the headers
+MAX_RATIO = 1.06  # of the instructions of a post through the library to those of the headers; either varies by one or two
 CUDA = ["--cuda-device-only", "-std=c++20", "-O3", "-DWARPVERBS_ONE_WAY_FENCES", "-D__global__=__attribute__((global))",
         "-emit-llvm", "-c"]  # fmt: skip
 KERNELS = ("PostExclusive", "PostShared", "PostRelaxedShared", "BatchExclusive", "BatchShared", "WarpExclusive", "WarpShared")

@@ -6,6 +6,7 @@ usage: check_ptx.py NVCC OPTION...
 
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,8 @@ MAX_REGISTERS = 48
 KERNELS_THAT_POST_AND_WAIT = ("PostAndWaitExclusive", "PostAndWaitShared", "PostAndWaitEachExclusive",
                               "PostAndWaitEachShared")  # fmt: skip
 MAX_MORE_REGISTERS = 8  # that a rare post adds to a kernel
+HOOK = re.compile(r"^\s*(?:queue\.state_\.|state_\.)?observer\(\)\..*;\n", re.MULTILINE)  # a call of an observer
+MIN_HOOKS = 10
 
 
 class Compilation:
@@ -39,8 +42,28 @@ class Compilation:
         self.stack_bytes = {kernel: int(stack) for kernel, stack, _ in found}
         self.registers = {kernel: int(registers) for kernel, _, registers in found}
 
+        self.compiler, self.options, self.source = compiler, options, source
+
     def goldens(self):
         return Goldens(self.text, self.scope)
+
+    def without_hooks(self):
+        """Returns the PTX of the same kernels, from headers without the lines that call an observer."""
+        with tempfile.TemporaryDirectory() as folder:
+            include = pathlib.Path(next(option[2:] for option in self.options if option.startswith("-I")))
+            copy = pathlib.Path(folder) / "include"
+            shutil.copytree(include / "warpverbs", copy / "warpverbs")
+            hooks = 0
+            for header in (copy / "warpverbs/device").rglob("*.hpp"):
+                text, changes = HOOK.subn("", header.read_text())
+                header.write_text(text)
+                hooks += changes
+            if hooks < MIN_HOOKS:
+                raise LookupError(f"found {hooks} hooks in {include}")
+            options = [f"-I{copy}" if option == f"-I{include}" else option for option in self.options]
+            output = pathlib.Path(folder) / "output"
+            subprocess.run([self.compiler, *options, str(self.source), "-o", str(output), "-ptx"], check=True)
+            return output.read_text()
 
     def spoiled(self, kernel, pattern, replacement):
         """Returns goldens for a kernel with changed lines.
@@ -55,6 +78,11 @@ class Compilation:
         if changes == 0:
             raise LookupError(f"{kernel} has no {pattern}")
         return Goldens(self.text[:start] + body + self.text[end:], self.scope)
+
+
+def entries(text):
+    """Returns the text of each kernel."""
+    return {entry[1]: entry[0] for entry in re.finditer(r"\.entry (\w+)\(.*?\n\}", text, re.DOTALL)}
 
 
 class DataPathCost(unittest.TestCase):
@@ -104,6 +132,20 @@ class DataPathCost(unittest.TestCase):
 
     def test_kernel_posts_to_the_chosen_queue_of_a_constant_parameter(self):
         self.goldens.choice()
+
+    def test_counting_adds_no_access_of_memory_to_a_post(self):
+        self.goldens.post_counted()
+
+    def test_counts_are_added_when_the_queue_ends(self):
+        self.goldens.counts()
+
+    def test_queue_that_is_not_counted_has_the_code_of_headers_without_counters(self):
+        if not {"-arch=sm_90", "-DARCH=Cuda"} <= set(self.compilation.options):
+            self.skipTest("compared once")
+        found, wanted = entries(self.compilation.text), entries(self.compilation.without_hooks())
+        for kernel in wanted:
+            if not kernel.startswith(("Counted", "Traced")):
+                self.assertTrue(found[kernel] == wanted[kernel], f"{kernel} is another with hooks")
 
     def test_post_executes_few_instructions(self):
         self.goldens.instructions()
@@ -158,6 +200,10 @@ class GoldensCatch(unittest.TestCase):
         self.refuses("post_exclusive", "PostExclusive", r"st\.mmio\S+ \[(%rd\d+)\]", load)
         self.refuses("batch_exclusive", "BatchExclusive", r"st\.global\.v2\.b64 \[(%rd\d+)\]", load)
         self.refuses("poll", "LowLevelPoll", r"ld\.relaxed\S+v2\.b64 .*\[(%rd\d+)\]", load)
+
+    def test_a_count_in_memory(self):
+        add = "{0}\nred.relaxed.gpu.global.add.u32 [{1}], 0;"
+        self.refuses("post_counted", "CountedShared", r"atom\.\S+cas\S+ %r\d+, \[(%rd\d+)\]", add)
 
     def test_an_extra_atomic_operation(self):
         add = "{0}\nred.relaxed.gpu.global.add.u32 [{1}], 0;"

@@ -3,6 +3,22 @@
 
 extern "C" __global__ void BatchShared(Job job) { PostBatches(SendQueue<A, Shared>(job.queue), job); }
 
+extern "C" __global__ void CountedExclusive(Job job) {
+  PostEach(SendQueue<A, Exclusive, Thread, Counted>(job.queue), job);
+}
+extern "C" __global__ void CountedShared(Job job) {
+  PostEach(SendQueue<A, Shared, Thread, Counted>(job.queue), job);
+}
+extern "C" __global__ void CountedWarpShared(Job job) {
+  PostTogether(SendQueue<A, Shared, Warp, Counted>(job.queue, Warp(A::ActiveLanes())), job, A::Lane());
+}
+extern "C" __global__ void CountedPostAndWaitEachShared(Job job) {
+  PostAndWaitEach(SendQueue<A, Shared, Thread, Counted>(job.queue), job);
+}
+extern "C" __global__ void TracedShared(Job job) {
+  PostEach(SendQueue<A, Shared, Thread, Traced>(job.queue), job);
+}
+
 // Kernels that choose between queues of one constant parameter, as users may write them. nvcc 13.0.88 reads the
 // wrong first field when a struct is copied out of such a parameter under a condition.
 

@@ -93,6 +93,21 @@ class Goldens:
         for threads in (WARP, BLOCK):
             self._expect_posts("BlockShared", RESERVE + threads * WQE + RING + PUBLISH, wqes=threads, lanes=threads)
 
+    def post_counted(self):
+        """Counting adds no access of memory to a post. Tracing adds two events; the time of a post is read before."""
+        self._expect_posts("CountedExclusive", WQE + RING + STORE_END)
+        self._expect_posts("CountedShared", RESERVE + WQE + RING + PUBLISH)
+        self._expect_posts("CountedWarpShared", RESERVE + WARP * WQE + RING + PUBLISH, wqes=WARP, lanes=WARP)
+        self._expect_posts("CountedPostAndWaitEachShared", WAIT + RESERVE + WQE + RING + PUBLISH)
+
+    def counts(self):
+        """A queue that ends adds its counts."""
+        for kernel, posts, wqebbs, lanes in (("CountedExclusive", 5, 5, 1), ("CountedShared", 5, 5, 1),
+                                             ("CountedWarpShared", 5, 5 * WARP, WARP)):  # fmt: skip
+            queue = nic.SendQueue(depth=8 * lanes)
+            self._run(kernel, queue, 5, lanes)
+            expect(f"{kernel}: posts, wqebbs, doorbells, elided", queue.counters()[:4], (posts, wqebbs, posts, 0))
+
     def low_level_post(self):
         for has_record, ring in ((True, RING), (False, RING_WITHOUT_RECORD)):
             queue = nic.SendQueue(first=7, has_record=has_record)
@@ -134,14 +149,15 @@ class Goldens:
 
     def instructions(self):
         too_many = {kernel: figure for kernel, figure in self.figures().items()
-                    if figure > MAX_INSTRUCTIONS and not kernel.startswith(("Warp", "Block"))}  # fmt: skip
+                    if figure > MAX_INSTRUCTIONS and not kernel.startswith(("Warp", "Block", "CountedWarp"))}  # fmt: skip
         expect("executed instructions of posts that need too many", too_many, {})
 
     def figures(self, kernels=None):
         """Returns the number of executed instructions per WQE for each kernel, or for those that are named."""
         shapes = (("PostExclusive", 1, 1), ("PostShared", 1, 1), ("PostRelaxedShared", 1, 1), ("BatchExclusive", BATCH, 1),
                   ("BatchShared", BATCH, 1), ("WarpExclusive", WARP, WARP), ("WarpShared", WARP, WARP),
-                  ("BlockShared", BLOCK, BLOCK))  # fmt: skip
+                  ("BlockShared", BLOCK, BLOCK), ("CountedExclusive", 1, 1), ("CountedShared", 1, 1),
+                  ("CountedWarpShared", WARP, WARP))  # fmt: skip
         figures = {}
         for kernel, wqes, lanes in shapes:
             if kernels is not None and kernel not in kernels:

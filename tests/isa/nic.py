@@ -5,12 +5,12 @@ import struct
 import ptx
 
 SQ, DOORBELL, RECORD, CQE, CONTROL, RESULT, MORE = (0x1000_0000 * i for i in range(1, 8))
-ERROR, CURSOR = CONTROL + 128, CONTROL + 256
+ERROR, CURSOR, COUNTERS = CONTROL + 128, CONTROL + 256, CONTROL + 384
 QPN, RKEY, LKEY = 0x123456, 0x0A0B0C0D, 0x01020304
 REMOTE, LOCAL, LENGTH = 0x1122_3344_5566_7000, 0x0807_0605_0403_2000, 8
 MAX_MESSAGE = 1 << 30
 REQUESTER, WRITE, CQE_ALWAYS = 0, 8, 8
-CONTROL_BYTES = 384  # sizeof(QueueControl)
+CONTROL_BYTES = 512  # sizeof(QueueControl)
 MAX_THREADS = 64  # threads that report a result
 
 
@@ -81,6 +81,10 @@ class SendQueue(ptx.Memory):
         """Returns the first index that is not published and the first that is not reserved."""
         return struct.unpack("<II", self.get(CONTROL + self.base, 8))
 
+    def counters(self):
+        """Returns the words of QueueCounters."""
+        return struct.unpack("<14Q", self.get(COUNTERS + self.base, 112))
+
     def set_tail(self, reserved, published):
         """Stores the tail, as other posters do."""
         self.set(CONTROL + self.base, struct.pack("<II", published, reserved))
@@ -96,6 +100,7 @@ class SendQueue(ptx.Memory):
         places = {"wqe": (SQ, 64 * self.depth, 16), "doorbell": (DOORBELL, 8, 8), "record": (RECORD, 4, 4),
                   "cqe": (CQE, 64 * self.cqes, 16), "cursor": (CURSOR, 8, 8), "published": (CONTROL, 4, 4), "reserved": (CONTROL + 4, 4, 4),
                   "tail": (CONTROL, 8, 8), "error": (ERROR, 8, 8),
+                  "counter": (COUNTERS, 112, 8), "ring": (COUNTERS + 112, 16, 8),
                   "result": (RESULT, 8 * MAX_THREADS, None)}  # fmt: skip
         verb = {"st": "", "ld": "load ", "atom": "compare-swap " if ".cas." in operation.name else "change "}
         for word, (start, size, access) in places.items():

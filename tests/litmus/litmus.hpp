@@ -34,6 +34,10 @@ struct LitmusCpu : arch::Cpu {
     std::atomic_ref(*word).store(value, std::memory_order_relaxed);
   }
   static void StoreReleased(uint32_t* word, uint32_t value) { StoreRelease(word, value); }
+  static void AddReleased(uint64_t* word, uint64_t value) {
+    if (!IsWeak("ready")) return Cpu::AddReleased(word, value);
+    std::atomic_ref(*word).fetch_add(value, std::memory_order_relaxed);
+  }
   static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value, arch::Mmio mapping) {
     ++doorbells;
     if (!IsWeak("doorbell")) return Cpu::StoreReleaseMmio(doorbell, value, mapping);

@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "litmus.hpp"
+#include "poster.hpp"
 #include "warpverbs/arch/cpu_block.hpp"
 #include "warpverbs/device/send_queue.hpp"
 
@@ -12,8 +12,6 @@ namespace {
 
 using arch::cpu::RunBlock;
 using Queue = SendQueue<LitmusCpu, Exclusive>;
-
-auto WriteOf(uint64_t& word) { return Write(Remote(word), Local(word)); }
 
 TEST(Posting, WqeAndDataAreVisibleBeforeTheRecord) {
   for (uint32_t run = 1; run <= kRuns; ++run) {

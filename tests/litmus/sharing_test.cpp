@@ -3,36 +3,21 @@
 
 #include <optional>
 
-#include "litmus.hpp"
-#include "warpverbs/device/send_queue.hpp"
+#include "poster.hpp"
 
 namespace warpverbs::device {
 namespace {
 
 using Queue = SendQueue<LitmusCpu, Shared>;
 
-auto WriteOf(uint64_t& word) { return Write(Remote(word), Local(word)); }
-
-/// Reserves when `steps` reaches `step`, and publishes once all three posters have reserved.
-void ReserveAndPublish(LitmusQueue& memory, Steps& steps, uint32_t step, uint64_t& data, uint64_t value) {
-  Queue queue(memory.View());
-  steps.Await(step);
-  auto batch = queue.Begin(1, Soon());
-  steps.Reach(step + 1);
-  data = value;
-  EXPECT_TRUE(batch.Add(WriteOf(data)).status.ok());
-  steps.Await(3);
-  EXPECT_TRUE(batch.Submit().status.ok());
-}
-
 TEST(Sharing, DeferredWqeIsVisibleBeforeTheSuccessorsRecord) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     LitmusQueue memory(64);
     uint64_t data[3] = {};
     Steps steps;
-    Concurrently([&] { ReserveAndPublish(memory, steps, 0, data[0], run); },
-                 [&] { ReserveAndPublish(memory, steps, 1, data[1], run); },
-                 [&] { ReserveAndPublish(memory, steps, 2, data[2], run); },
+    Concurrently([&] { ReserveAndPublish<Shared>(memory, steps, 0, data[0], run); },
+                 [&] { ReserveAndPublish<Shared>(memory, steps, 1, data[1], run); },
+                 [&] { ReserveAndPublish<Shared>(memory, steps, 2, data[2], run); },
                  [&] {
                    ASSERT_TRUE(memory.AwaitRecord(3));
                    for (uint32_t slot = 0; slot < 3; ++slot) EXPECT_EQ(memory.Fetch(slot), run);
@@ -46,9 +31,9 @@ TEST(Sharing, DoorbellsLeaveInOrderOfReservations) {
     LitmusQueue memory(4);  // shallow enough that every poster rings; the count of doorbells is not atomic
     uint64_t data[3] = {};
     Steps steps;
-    Concurrently([&] { ReserveAndPublish(memory, steps, 0, data[0], run); },
-                 [&] { ReserveAndPublish(memory, steps, 1, data[1], run); },
-                 [&] { ReserveAndPublish(memory, steps, 2, data[2], run); });
+    Concurrently([&] { ReserveAndPublish<Shared>(memory, steps, 0, data[0], run); },
+                 [&] { ReserveAndPublish<Shared>(memory, steps, 1, data[1], run); },
+                 [&] { ReserveAndPublish<Shared>(memory, steps, 2, data[2], run); });
     EXPECT_EQ(LitmusCpu::doorbells, 3U);
   }
 }

@@ -30,7 +30,7 @@ def search(compiler, model, expected, options, folder):
     loops = expected == "no loop"
     speed = "-O1" if loops or expected == "nothing" else "-O0"  # a fault is found sooner than a compiler optimises
     kind = "-DNP" if loops else "-DSAFETY"
-    run(compiler, "-x", "c", "-w", speed, "-DNOFAIR", "-DCOLLAPSE", kind, "-o", "pan", "pan.c", folder=folder)
+    run(compiler, "-x", "c", "-w", speed, "-DNOFAIR", kind, "-o", "pan", "pan.c", folder=folder)
     return run("./pan", "-n", f"-m{LONGEST_EXECUTION}", *(["-l"] if loops else []), folder=folder)
 
 

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/repetitions.hpp"
 #include "soak/queue.hpp"
 
 /// Two processes that run every operation between each other on eight queue pairs, and check every result.
@@ -24,6 +25,7 @@ using std::chrono::steady_clock;
 struct Options {
   uint32_t seconds = 60;
   uint64_t seed = 1;
+  uint8_t timeout = 18;
 };
 
 /// Resources of a process.
@@ -45,11 +47,8 @@ Footprint Measure() {
 /// Throws if descriptors or memory have grown. A sanitizer keeps freed memory, so there only descriptors
 /// count.
 void CheckLeak(const Footprint& before, const Footprint& after) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  const bool grown = false;
-#else
-  const bool grown = after.resident_bytes > before.resident_bytes + (size_t{16} << 20);
-#endif
+  const bool grown =
+      !warpverbs::tests::kSanitized && after.resident_bytes > before.resident_bytes + (size_t{16} << 20);
   if (after.descriptors != before.descriptors || grown) {
     throw std::runtime_error("leak: from " + std::to_string(before.descriptors) + " descriptors and " +
                              std::to_string(before.resident_bytes >> 10) + " KiB to " +
@@ -72,7 +71,8 @@ class End {
 
   void Run() {
     Meet(0);
-    for (uint32_t i = 0; i < kQueues; ++i) queues_[i]->Connect(Own(i), meeting_.ends[1 - number_][i]);
+    for (uint32_t i = 0; i < kQueues; ++i)
+      queues_[i]->Connect(Own(i), meeting_.ends[1 - number_][i], options_.timeout);
     Meet(1);
     Exchange();
     Meet(2);
@@ -168,6 +168,9 @@ int main(int argc, char** argv) {
   CLI::App app("Runs every operation between two processes on eight queue pairs, and checks every result.");
   app.add_option("--seconds", options.seconds, "Duration (60)");
   app.add_option("--seed", options.seed, "Seed of operations, sizes and bytes (1)");
+  app.add_option("--timeout", options.timeout,
+                 "Acknowledge timeout of the 7 retries, as a code from 1 to 31 (18: 1 s)")
+      ->check(CLI::Range(1, 31));
   CLI11_PARSE(app, argc, argv);
   testing::InitGoogleTest();
   return soak::RunBoth(options);

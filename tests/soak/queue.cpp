@@ -9,7 +9,6 @@ namespace {
 
 constexpr uint32_t kReceives = 16;  // fewer than messages in flight: the receiver is not always ready
 constexpr uint64_t kWindow = 32;
-constexpr uint8_t kTimeout = 18;         // 1 s, and 7 retries: the peer may have to wait for a processor
 constexpr uint64_t kAhead = 48;          // limit ahead of the peer's checks: no slot is overwritten before
 constexpr uint64_t kAdd = 0, kSwap = 8;  // offsets of the counters
 
@@ -58,7 +57,7 @@ void Queue::Introduce(QueueInfo& own) {
   own.total = kUnknown;
 }
 
-void Queue::Connect(QueueInfo& own, QueueInfo& peer) {
+void Queue::Connect(QueueInfo& own, QueueInfo& peer, uint8_t timeout) {
   own_ = &own;
   other_ = &peer;
   peer_.ToInit();
@@ -77,7 +76,7 @@ void Queue::Connect(QueueInfo& own, QueueInfo& peer) {
                                   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                                       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
   if (error != 0) throw std::runtime_error(Where() + " cannot connect: errno " + std::to_string(error));
-  peer_.ToRts({.timeout = kTimeout});
+  peer_.ToRts({.timeout = timeout});
   for (uint32_t slot = 0; slot < kReceives; ++slot) PostReceive(slot);
 }
 

@@ -18,7 +18,8 @@ class Queue {
 
   /// Publishes the addresses for the peer.
   void Introduce(QueueInfo& own);
-  void Connect(QueueInfo& own, QueueInfo& peer);
+  /// @param timeout  acknowledge timeout, as a code: 4.096 us * 2^timeout
+  void Connect(QueueInfo& own, QueueInfo& peer, uint8_t timeout);
 
   /// Posts what the peer can accept, and handles completions. Posts nothing after the end of a round if
   /// `stop`.

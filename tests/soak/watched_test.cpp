@@ -99,7 +99,7 @@ TEST_F(WatchedSoak, CapturesTheSameFramesOnBothSides) {
 
 TEST_F(WatchedSoak, LeavesAReadableTraceWhenAProcessIsKilled) {
   // A busy machine connects the queue pairs long before that.
-  const Result result = Run("--fault kill,after=4000ms" + File("trace"), "60");
+  const Result result = Run("--fault kill,after=2000ms" + File("trace"), "60");
   EXPECT_NE(result.exit_status, 0);
   for (const fs::path& file : Files("trace")) {
     std::ostringstream text;

@@ -74,6 +74,10 @@ concept Arch = requires(uint32_t* word32, const uint32_t* read_only32, uint64_t*
   { A::LoadAcquire(read_only) } -> std::same_as<uint64_t>;
   // Stores a word that other threads read, without order.
   A::Store(word, x);
+  // Adds to a word, and returns the old value. Later stores stay behind it, as with Load.
+  { A::Add(word, x) } -> std::same_as<uint64_t>;
+  // Adds to a word that other threads read: stores before the last Release() are visible before it.
+  A::AddReleased(word, x);
   // Replaces the value `x` by another, and returns the old value. Later stores stay behind it, as with Load.
   { A::CompareSwap(word, x, x) } -> std::same_as<uint64_t>;
   { A::CompareSwap32(word32, x32, x32) } -> std::same_as<uint32_t>;

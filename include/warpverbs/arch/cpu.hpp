@@ -73,6 +73,13 @@ struct Cpu {
   static void Store(uint64_t* word, uint64_t value) {
     std::atomic_ref(*word).store(value, std::memory_order_relaxed);
   }
+  static uint64_t Add(uint64_t* word, uint64_t value) {
+    return std::atomic_ref(*word).fetch_add(value, std::memory_order_acquire);
+  }
+  static void AddReleased(uint64_t* word, uint64_t value) {
+    OrderStores();
+    std::atomic_ref(*word).fetch_add(value, std::memory_order_release);
+  }
   static uint64_t CompareSwap(uint64_t* word, uint64_t expected, uint64_t desired) {
     std::atomic_ref(*word).compare_exchange_strong(expected, desired, std::memory_order_acquire);
     return expected;

@@ -159,6 +159,17 @@ struct BasicCuda {
   WARPVERBS_DEVICE static void Store(uint64_t* word, uint64_t value) {
     asm volatile("st.relaxed.sys.global.b64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
   }
+  WARPVERBS_DEVICE static uint64_t Add(uint64_t* word, uint64_t value) {
+    uint64_t seen;
+    asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;"
+                 : "=l"(seen)
+                 : "l"(word), "l"(value)
+                 : "memory");
+    return seen;
+  }
+  WARPVERBS_DEVICE static void AddReleased(uint64_t* word, uint64_t value) {
+    asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+  }
   /// Is atomic to this GPU's threads only. Its L2 cache executes it, for host memory, too: there even system
   /// scope would not make it atomic to other processors.
   WARPVERBS_DEVICE static uint64_t CompareSwap(uint64_t* word, uint64_t expected, uint64_t desired) {

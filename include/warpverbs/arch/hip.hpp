@@ -63,6 +63,12 @@ struct Hip {
   WARPVERBS_DEVICE static void Store(uint64_t* word, uint64_t value) {
     __atomic_store_n(word, value, __ATOMIC_RELAXED);
   }
+  WARPVERBS_DEVICE static uint64_t Add(uint64_t* word, uint64_t value) {
+    return __atomic_fetch_add(word, value, __ATOMIC_RELAXED);
+  }
+  WARPVERBS_DEVICE static void AddReleased(uint64_t* word, uint64_t value) {
+    __atomic_fetch_add(word, value, __ATOMIC_RELAXED);
+  }
   WARPVERBS_DEVICE static uint64_t CompareSwap(uint64_t* word, uint64_t expected, uint64_t desired) {
     __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     return expected;

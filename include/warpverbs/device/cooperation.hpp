@@ -20,10 +20,19 @@ struct Shared {};
 /// unless you name it.
 struct RelaxedShared : Shared {};
 
-/// Exclusive, Shared or RelaxedShared.
+/// Any threads post, for a queue that many warps of different blocks share: posters hand nothing over to each
+/// other, so several times as many posts go out a second. A lone poster is somewhat slower than with Shared.
+///
+/// The host creates the queue for such posters (EndpointConfig::contended), and all are of this kind. At
+/// least four times in a round of the queue, a post or Batch waits until all earlier ones are written, and
+/// others behind it wait for that: so a poster that holds a batch open must not wait for another poster, and
+/// should submit soon. docs/performance.md has the gain.
+struct Contended {};
+
+/// Exclusive, Shared, RelaxedShared or Contended.
 template <class T>
-concept Sharing =
-    std::is_same_v<T, Exclusive> || std::is_same_v<T, Shared> || std::is_same_v<T, RelaxedShared>;
+concept Sharing = std::is_same_v<T, Exclusive> || std::is_same_v<T, Shared> ||
+    std::is_same_v<T, RelaxedShared> || std::is_same_v<T, Contended>;
 
 // Threads that call together bring one operation each and get one ticket each. They share the reservation,
 // the release and the doorbell.

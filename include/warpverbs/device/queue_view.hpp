@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "warpverbs/device/observation.hpp"
+
 /// The description of a queue that a kernel gets by value, and the words that all its users share. The host
 /// library fills them: see host/endpoint.hpp.
 namespace warpverbs::inline v0_2::device {
@@ -13,9 +15,13 @@ struct RegionTable;
 struct QueueControl {
   /// reserved << 32 | published. `reserved` is the next free index. Below `published` every WQE is written,
   /// and rung or about to be. Both count WQEBBs modulo 2^32: compare by difference, never by size.
+  ///
+  /// With kContended, reserved << 32 | limit: slots below `limit` may be reserved. While `reserved` is past
+  /// it, the reservations that end past it are void.
   alignas(128) uint64_t tail;
+  uint64_t ready;  ///< with kContended: WQEBBs that are written, modulo 2^32
   /// 0, or the first error: kErrorValid | opcode << 32 | syndrome << 24 | vendor syndrome << 16 | WQE index.
-  /// Stays until the reset; only a word that says more replaces it, see QueueState::RecordError().
+  /// Stays until the reset; only a word that says more replaces it, see QueueCore::RecordError().
   alignas(128) uint64_t error;
   uint64_t* host_error;         ///< copy of `error` for the host; may be null
   CompletionRingControl* ring;  ///< ring that this queue shares with others; nullptr: its CQ is its own
@@ -25,6 +31,9 @@ struct QueueControl {
   alignas(64) uint8_t cqe[64];
   /// Where a thread that has waited left the queue's own ring: CompletionCursor. A hint, which may be old.
   alignas(128) uint64_t cursor;
+  /// Counts of all SendQueues with Counted or Traced, as far as they have added theirs.
+  alignas(128) QueueCounters counters{};
+  TraceRing trace{};  ///< ring of events of SendQueues with Traced
 };
 inline constexpr uint64_t kErrorValid = uint64_t{1} << 63;
 
@@ -35,6 +44,7 @@ enum QueueFlags : uint32_t {
   kDumpAfterRead = 2,
   kNeedsSystemScope = 4,  ///< queue in host memory: releases must have system scope
   kWriteCombining = 8,    ///< the doorbell is mapped write-combining for CPU threads: arch::Mmio
+  kContended = 16,        ///< all posters are Contended, and no other may post
 };
 
 /// A send queue and where its completions appear.

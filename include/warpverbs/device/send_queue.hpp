@@ -1,7 +1,7 @@
 #pragma once
 
+#include "warpverbs/device/detail/contended_queue.hpp"
 #include "warpverbs/device/detail/group.hpp"
-#include "warpverbs/device/detail/queue_state.hpp"
 #include "warpverbs/device/list.hpp"
 
 namespace warpverbs::inline v0_2::device {
@@ -25,9 +25,10 @@ struct BatchState {
 /// that has seen the error. If a poster gave up between its reservation and its doorbell, the queue fails
 /// with kError and syndrome 0.
 ///
-/// @tparam S  Exclusive, Shared or RelaxedShared: the posters of this queue while the object lives
+/// @tparam S  Exclusive, Shared, RelaxedShared or Contended: the posters of this queue while the object lives
 /// @tparam C  Thread, Warp or Block: the threads that make each posting call together; see cooperation.hpp
-template <arch::Arch A, Sharing S, Cooperation C = Thread>
+/// @tparam V  Unobserved, Counted or Traced: what the host learns of this poster; see observation.hpp
+template <arch::Arch A, Sharing S, Cooperation C = Thread, Observing V = Unobserved>
 class SendQueue {
   static constexpr bool kAlone = std::is_same_v<C, Thread>;
   static constexpr bool kShares = !std::is_same_v<S, Exclusive>;
@@ -57,6 +58,9 @@ class SendQueue {
   /// On a shared queue, a post that has its slots waits for all earlier doorbells, whatever its limit says.
   /// That takes microseconds; after 10 s during which the caller runs, or if the abort word is set then, the
   /// post ends the queue.
+  ///
+  /// On a contended queue, a post may first wait for the gate (see Contended) until its deadline passes, or
+  /// without one for at most 10 s.
   ///
   /// An operation without kCqeAlways completes with the next one that has it. Of any `depth` consecutive
   /// slots, whichever threads post them, one must have it, and so must the last one before a Flush().
@@ -140,12 +144,14 @@ class SendQueue {
     return state_.WaitStatus(state_.Wait(ticket, limit));
   }
 
-  /// Waits until everything is done that any thread posted to the queue before the call.
+  /// Waits until everything is done that any thread posted to the queue before the call. On a contended queue
+  /// also for batches that were begun before: their slots are among the others.
   ///
   /// @errors  as for Wait()
   WARPVERBS_DEVICE Status Flush(const WaitLimit& limit) {
-    state_.end().Reload();
-    return Wait({state_.end().published() - 1}, limit);
+    Ticket last;
+    if (const Code code = state_.LastTicket(last, limit); code != Code::kOk) return state_.WaitStatus(code);
+    return Wait(last, limit);
   }
 
  private:
@@ -167,6 +173,7 @@ class SendQueue {
   template <class G>
   WARPVERBS_DEVICE Posted PostListBy(const G& group, const ListEntry* entries, uint32_t count,
                                      const WaitLimit& limit, uint32_t flags) {
+    state_.observer().Begin();
     const ListPart<A> part(view(), group.warp(), entries, group.ShareOf(count));
     const RankSum written = group.SumOverWarps(part.CountSlots());
     const uint32_t slots = written.all != 0 ? written.all : 1;
@@ -177,7 +184,7 @@ class SendQueue {
     }
     if (error != RequestError::kNone) return Refused(error);
     uint32_t base = 0;
-    if (!TryReserve(group, true, slots, base)) {
+    if (!TryReserve(group, true, slots, limit.abort, base)) {
       if (!group.AllTrue(state_.ok())) state_.MarkFailed();
       const Code code = Reserve(group, slots, limit, base);
       if (code != Code::kOk) return {state_.ToStatus(code), state_.RefusedTicket()};
@@ -203,10 +210,11 @@ class SendQueue {
 
   /// Reserves `all` slots of a group if all its threads want to and the slots are known to be free.
   template <class G>
-  WARPVERBS_DEVICE bool TryReserve(const G& group, bool wanted, uint32_t all, uint32_t& base) {
+  WARPVERBS_DEVICE bool TryReserve(const G& group, bool wanted, uint32_t all, const uint64_t* abort,
+                                   uint32_t& base) {
     if constexpr (kShares) {
-      bool taken = group.AllTrue(wanted & state_.ok()) && group.IsLeader() && state_.HasCredit(all);
-      if (taken) taken = state_.end().TryReserve(all);
+      bool taken = group.AllTrue(wanted & state_.ok()) && group.IsLeader();
+      if (taken) taken = state_.TryReserve(all, abort);
       const Code code = taken ? Code::kOk : Code::kFull;
       taken = BroadcastReservation(group, state_.end().reserved() - all, code, base) == Code::kOk;
       if (!taken) group.SyncEnter();  // for the next broadcast
@@ -253,10 +261,11 @@ class SendQueue {
   template <class G, class O>
   WARPVERBS_DEVICE bool TryPostBy(const G& group, const O& operation, Posted& posted, const uint64_t* abort,
                                   uint32_t flags) {
+    state_.observer().Begin();
     const uint32_t slots = operation.Slots(view());
     const bool fast = (slots == 1) & (Validate(operation, slots) == RequestError::kNone);
     uint32_t base = 0;
-    if (!__builtin_expect(TryReserve(group, fast, group.size(), base), true)) return false;
+    if (!__builtin_expect(TryReserve(group, fast, group.size(), abort, base), true)) return false;
     const uint32_t index = base + group.rank();
     const mlx5::Be64 doorbell = EncodeOne<A>(operation, view(), index, flags);
     const Code code = Publish(group, base, base + group.size(), doorbell, abort);
@@ -330,7 +339,7 @@ class SendQueue {
     return static_cast<Code>(both >> 32);
   }
 
-  QueueState<A, S> state_;
+  QueueState<A, S, V> state_;
   Group<A, C> group_;
 };
 
@@ -339,8 +348,8 @@ class SendQueue {
 /// Until Submit(), this thread must not post anything else to the queue, and must not wait for another
 /// poster: the doorbells of later WQEs wait for this batch, and those of earlier ones may. A block's batch
 /// sends what the block has written before Submit().
-template <arch::Arch A, Sharing S, Cooperation C>
-class SendQueue<A, S, C>::Batch {
+template <arch::Arch A, Sharing S, Cooperation C, Observing V>
+class SendQueue<A, S, C, V>::Batch {
  public:
   /// kOk, or why nothing was reserved or published; Add() and Submit() then return it, too.
   WARPVERBS_DEVICE const Status& status() const { return state_.status; }
@@ -401,13 +410,14 @@ class SendQueue<A, S, C>::Batch {
 
   WARPVERBS_DEVICE Batch(SendQueue& queue, const BatchState& state) : queue_(queue), state_(state) {}
   WARPVERBS_DEVICE Batch(SendQueue& queue, uint32_t slots, const WaitLimit& limit) : queue_(queue) {
+    queue.state_.observer().Begin();
     state_.slots = slots;
     state_.abort = limit.abort;
     const uint64_t all = uint64_t{slots} * queue.group_.size();
     const auto wanted = static_cast<uint32_t>(all);
     if (all == 0 || all > queue.view().depth) {
       state_.status = {.code = Code::kInvalid, .request_error = RequestError::kTooManySlots};
-    } else if (!queue.TryReserve(queue.group_, true, wanted, state_.base)) {
+    } else if (!queue.TryReserve(queue.group_, true, wanted, limit.abort, state_.base)) {
       state_.status = queue.state_.ToStatus(queue.Reserve(queue.group_, wanted, limit, state_.base));
     }
     state_.next = state_.base + slots * queue.group_.rank();

@@ -17,17 +17,18 @@ enum class Code : uint8_t {
   kError,    ///< failed queue pair, with its syndrome if that is known; lasts until the reset
 };
 
-/// The reason for kInvalid. Every build finds those up to kReleaseScope, a checked build the others, too.
+/// The reason for kInvalid. Every build finds those up to kSharing, a checked build the others, too.
 enum class RequestError : uint8_t {
   kNone,
   /// more WQEBBs than the queue has, or than its batch has left; more entries than one message gathers
   kTooManySlots,
-  kMessageTooLong,     ///< longer than the device's longest message, and cannot be split
-  kRefusedTicket,      ///< a wait for a post that was refused
-  kReleaseScope,       ///< a queue in host memory, and an arch whose releases reach only its own GPU
-  kSecondPoster,       ///< a second poster on an exclusive queue
-  kMisaligned,         ///< an atomic's address that is not a multiple of its size
-  kUnknownLkey,        ///< no registered region of this side has the key
+  kMessageTooLong,  ///< longer than the device's longest message, and cannot be split
+  kRefusedTicket,   ///< a wait for a post that was refused
+  kReleaseScope,    ///< a queue in host memory, and an arch whose releases reach only its own GPU
+  kSharing,         ///< Contended posters on a queue for others, or the other way: EndpointConfig::contended
+  kSecondPoster,    ///< a second poster on an exclusive queue
+  kMisaligned,      ///< an atomic's address that is not a multiple of its size
+  kUnknownLkey,     ///< no registered region of this side has the key
   kLocalOutOfBounds,   ///< a buffer outside the region of its key
   kLocalReadOnly,      ///< a region that the NIC may not write
   kUnknownRkey,        ///< no region of the peer has the key

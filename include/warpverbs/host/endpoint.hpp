@@ -5,11 +5,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "warpverbs/arch/arch.hpp"
 #include "warpverbs/device/queue_view.hpp"
 #include "warpverbs/host/endpoint_config.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
+#include "warpverbs/host/observation.hpp"
 #include "warpverbs/host/queue_error.hpp"
 #include "warpverbs/version.hpp"
 
@@ -184,6 +186,23 @@ class WARPVERBS_EXPORT Endpoint {
   /// How far a poster's releases must reach, and so which arch to launch. Data in host memory need the system
   /// scope, whatever this returns.
   arch::Scope ReleaseScope() const;
+
+  /// Returns what SendQueues with device::Counted or device::Traced have counted since the endpoint's
+  /// creation: posts, doorbells, polls, waits by cause. A poster that runs adds its counts from time to time,
+  /// see device::Counted.
+  ///
+  /// @pre     as for LastError()
+  /// @errors  Error: the queues are on a GPU whose driver has failed
+  device::QueueCounters Counters() const;
+
+  /// Returns what SendQueues with device::Traced have stored for the last EndpointConfig::trace_slots slots
+  /// since the last Reset(), by time. Empty without a ring.
+  ///
+  /// @pre  as for LastError(). While kernels post, an event of a new post may have the time of an old one
+  std::vector<TracedStep> Trace() const;
+
+  /// Whether kernels of EndpointConfig::gpu post, by whose clock events are.
+  bool posters_on_gpu() const;
 
   /// Describes in lines of text what was chosen and why.
   std::string Describe() const;

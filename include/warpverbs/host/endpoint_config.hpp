@@ -65,6 +65,8 @@ struct WARPVERBS_EXPORT EndpointConfig {
   /// as depth is. 0: as deep as the send queue. A deeper ring keeps older completions longer.
   uint32_t cq_depth = 0;
   SharedCompletions* completions = nullptr;  ///< shared ring for the completions; overrides cq_mode
+  /// All posters are device::Contended, for a queue that many warps of different blocks share.
+  bool contended = false;
   QueuePool* pool = nullptr;     ///< shared memory and doorbell registers; nullptr: the endpoint has its own
   uint32_t receive_depth = 0;    ///< in receives; rounded up as depth is. 0: no receive queue
   uint32_t receive_scatter = 1;  ///< buffers per receive; rounded up to a power of two
@@ -88,6 +90,9 @@ struct WARPVERBS_EXPORT EndpointConfig {
   /// The thread that rings in the host's modes; nullptr: one of the endpoint's own. A thread is busy while
   /// doorbells come, so let many endpoints share one.
   DoorbellThread* doorbell_thread = nullptr;
+  /// Slots whose events Endpoint::Trace() keeps, for SendQueues with device::Traced: rounded up to a power of
+  /// two, at most 2^20, 96 bytes of host memory each. Choose at least `depth`. 0: no ring.
+  uint32_t trace_slots = 0;
   EventThread* events = nullptr;  ///< listener for the port, device and queues: see Endpoint::AbortWord()
   PeerTable* peers = nullptr;     ///< table that tells kernels whether the peer is connected
   uint32_t peer_rank = 0;         ///< the peer's place in that table

@@ -19,6 +19,7 @@ namespace {
 using arch::Cpu;
 
 constexpr size_t kMaxQueueAlignment = size_t{1} << 30;
+constexpr uint32_t kMaxTraceSlots = 1 << 20;
 
 uint32_t ReceiveStride(const EndpointConfig& config) { return mlx5::kSegmentBytes * config.receive_scatter; }
 
@@ -88,6 +89,8 @@ EndpointConfig Checked(const Device& device, const Port& port, EndpointConfig co
                 "alignment of the queues", "a power of two of 4096 to 2^30, or 0");
   require(alignment == 0 || config.pool == nullptr, "a pool packs its queues",
           "Leave queue_alignment 0, or use no pool");
+  RequireOption(device, config.trace_slots <= kMaxTraceSlots, "number of traced slots", "0 to 2^20");
+  if (config.trace_slots != 0) config.trace_slots = std::bit_ceil(config.trace_slots);
   CheckSession(device, port, config);
   return config;
 }
@@ -163,6 +166,7 @@ Endpoint::Impl::Impl(const Device& device, const EndpointConfig& config)
       receive_cq_(MakeCompletionQueue(CqMode::kRing, sizes_.receive_cq_depth, layout_.receive_cqes,
                                       layout_.receive_cq_dbr)),
       qp_(device.context(), QueuePairParts()) {
+  MakeTraceRing();
   FillControl();
   ListenToEvents();
   if (doorbell_.mode != DoorbellMode::kGpu) {
@@ -213,6 +217,9 @@ void Endpoint::Impl::FillControl() {
   std::memset(control.cqe, kInvalidCqe, sizeof control.cqe);
   if (completions_) {
     control.ring = &completions_->ring().control();
+  }
+  if (trace_memory_) {
+    control.trace = {reinterpret_cast<device::TraceEvent*>(trace_memory_.get()), config_.trace_slots};
   }
   memory_.Write(layout_.control, &control, sizeof control);
 }
@@ -308,7 +315,11 @@ void Endpoint::Impl::Reset() {
   ClearCompletions();
   memory_.Fill(layout_.qp_dbr, sizeof(mlx5::QpDbr), 0);
   memory_.Store(layout_.control + offsetof(device::QueueControl, tail), 0);
+  memory_.Store(layout_.control + offsetof(device::QueueControl, ready), 0);
   memory_.Store(layout_.control + offsetof(device::QueueControl, error), 0);
+  if (trace_memory_)
+    std::memset(trace_memory_.get(), 0,
+                sizeof(device::TraceEvent) * device::kTraceKinds * config_.trace_slots);
   Cpu::Store(&host_words().error, 0);
   Cpu::Store(&host_words().doorbell, 0);
   Cpu::Store(&host_words().abort, 0);
@@ -410,6 +421,7 @@ DoorbellMode Endpoint::doorbell_mode() const { return impl_->doorbell_mode(); }
 uint32_t Endpoint::send_cqn() const { return impl_->send_cqn(); }
 bool Endpoint::on_gpu() const { return impl_->on_gpu(); }
 arch::Scope Endpoint::ReleaseScope() const { return impl_->ReleaseScope(); }
+bool Endpoint::posters_on_gpu() const { return impl_->posters_on_gpu(); }
 std::string Endpoint::Describe() const { return impl_->Describe(); }
 
 }  // namespace warpverbs::inline v0_2::host

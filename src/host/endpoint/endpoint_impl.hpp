@@ -64,6 +64,9 @@ class Endpoint::Impl {
   uint32_t send_cqn() const { return completions_ ? completions_->ring().cqn() : cq_->cqn(); }
   bool on_gpu() const { return memory_.on_gpu(); }
   arch::Scope ReleaseScope() const { return on_gpu() ? arch::Scope::kGpu : arch::Scope::kSystem; }
+  device::QueueCounters Counters() const;
+  std::vector<TracedStep> Trace() const;
+  bool posters_on_gpu() const { return gpu_.has_value(); }
   std::string Describe() const;
 
  private:
@@ -86,6 +89,7 @@ class Endpoint::Impl {
   std::optional<CompletionQueue> MakeCompletionQueue(CqMode mode, uint32_t depth, size_t cqes,
                                                      size_t dbr) const;
   QueuePairConfig QueuePairParts() const;
+  void MakeTraceRing();
   void FillControl();
   void ServeDoorbell();
   void ListenToEvents();
@@ -130,6 +134,7 @@ class Endpoint::Impl {
   DoorbellChoice doorbell_;
   std::shared_ptr<std::byte> host_memory_;
   QueueMemory memory_;
+  std::shared_ptr<std::byte> trace_memory_;       // null without EndpointConfig::trace_slots
   std::shared_ptr<std::byte> region_store_;       // made by AllowRegions(); null: everything is allowed
   const device::RegionTable* regions_ = nullptr;  // copy of QueueControl::regions
   std::optional<CompletionsAttachment> completions_;

@@ -42,7 +42,8 @@ std::string Endpoint::Impl::Describe() const {
        << "  address: " << DescribeAddress() << ", pkey index " << config_.pkey_index << "\n"
        << "  posters: " << DescribePosters() << "\n"
        << "  queue memory: " << memory_.Describe() << "\n"
-       << "  send queue: " << sizes_.depth << " WQEBBs (" << requested_depth_ << " requested)\n"
+       << "  send queue: " << sizes_.depth << " WQEBBs (" << requested_depth_ << " requested)"
+       << (config_.contended ? ", for contended posters" : "") << "\n"
        << "  completions: " << DescribeCompletions() << "\n"
        << "  receive queue: ";
   if (receive_cq_) {

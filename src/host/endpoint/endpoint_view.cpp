@@ -27,7 +27,7 @@ device::QueueView Endpoint::Impl::View() const {
       .sink_lkey_be = mlx5::ToBe32(memory_.sink_lkey()).raw,
       .flags = (completions_ ? device::kSharedCq : 0u) | (dumps_after_read() ? device::kDumpAfterRead : 0u) |
                (ReleaseScope() == arch::Scope::kSystem ? device::kNeedsSystemScope : 0u) |
-               (combines ? device::kWriteCombining : 0u),
+               (combines ? device::kWriteCombining : 0u) | (config_.contended ? device::kContended : 0u),
       .cq_depth = has_own_ring() ? sizes_.cq_depth : 1};
 }
 

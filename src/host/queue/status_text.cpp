@@ -25,6 +25,10 @@ const char* Describe(RequestError error) {
     case RequestError::kReleaseScope:
       return "the queue is in host memory, which the releases of arch::Cuda do not reach. Use "
              "arch::CudaSystem";
+    case RequestError::kSharing:
+      return "Contended posters need a queue of their own. Create the endpoint with "
+             "EndpointConfig::contended "
+             "for them, and without it for all others";
     case RequestError::kSecondPoster:
       return "another poster uses this exclusive queue. Let one SendQueue live at a time, or use Shared";
     case RequestError::kMisaligned:

@@ -6,6 +6,7 @@
 #include "common/command_line.hpp"
 #include "common/thread.hpp"
 #include "info/report.hpp"
+#include "observation/observation_file.hpp"
 
 namespace programs = warpverbs::programs;
 
@@ -17,6 +18,10 @@ Tables:
   distances between GPUs and devices. warpverbs-doctor finds what is wrong with a machine. Without a NIC:
   softhca -- warpverbs-info
 
+Metrics:
+  --metrics reads files that programs write by host::SaveObservations(), and prints what their posters have counted
+  as Prometheus's text format: posts, doorbells, polls, and waits by cause. It touches no NIC.
+
 Columns:
   WAIT                   whether a queue can wait for completions of another queue
   USER INDEX             whether queues can share a completion ring
@@ -25,13 +30,14 @@ Columns:
 
 Exit status:
   0  success
-  1  no ConnectX opens
+  1  no ConnectX opens, or a file of --metrics cannot be read
   2  the command line is invalid)";
 
 /// The settings of warpverbs-info.
 struct Options {
   bool json = false;
   std::string device{};
+  std::vector<std::string> metrics{};  ///< files of host::SaveObservations()
   programs::DeviceSelection selection{};
 };
 
@@ -41,6 +47,10 @@ std::optional<programs::EarlyExit> Parse(int argc, char** argv, Options& options
   app.footer(std::string(programs::kNcclHelp) + "\n" + kFooter);
   app.add_flag("--json", options.json, "Print JSON");
   app.add_option("--device", options.device, "Show only this NIC, for example mlx5_0")->type_name("NAME");
+  app.add_option("--metrics", options.metrics,
+                 "Print the counters of programs for Prometheus, and nothing else")
+      ->type_name("FILE...")
+      ->expected(1, -1);
   programs::DeviceOptions device;
   AddDeviceOptions(app, device);
   app.set_version_flag("--version", "warpverbs-info " WARPVERBS_PROGRAMS_VERSION);
@@ -67,6 +77,13 @@ int main(int argc, char** argv) try {
   if (const auto exit = Parse(argc, argv, options)) {
     std::fputs(exit->text.c_str(), exit->status == 0 ? stdout : stderr);
     return exit->status;
+  }
+  if (!options.metrics.empty()) {
+    std::vector<programs::ObservationFile> files;
+    files.reserve(options.metrics.size());
+    for (const std::string& file : options.metrics) files.push_back(programs::ReadObservations(file));
+    std::fputs(MetricsText(files).c_str(), stdout);
+    return 0;
   }
   constexpr std::chrono::seconds kTimeout{120};  // eight GPUs may take half of it
   const programs::Files files;

@@ -161,6 +161,7 @@ TEST_F(EndpointTest, HasAViewForKernels) {
   EXPECT_NE(view.doorbell, nullptr);
   EXPECT_EQ(*view.dbrec, 0);
   EXPECT_EQ(view.control->tail, 0);
+  EXPECT_EQ(view.control->ready, 0);
   EXPECT_EQ(view.control->error, 0);
   EXPECT_EQ(*view.control->host_error, 0);
   EXPECT_EQ(view.control->ring, nullptr);
@@ -178,6 +179,13 @@ TEST_F(EndpointTest, TellsCpuPostersWhetherTheirRegisterCombinesWrites) {
   const bool combines = direct.Describe().find("BlueFlame") != std::string::npos;
   EXPECT_EQ((direct.View().flags & device::kWriteCombining) != 0, combines) << direct.Describe();
   EXPECT_EQ(proxied.View().flags & device::kWriteCombining, 0) << "its doorbell is a word of this process";
+}
+
+TEST_F(EndpointTest, TellsPostersWhetherTheyContend) {
+  const Endpoint contended(device_, {.contended = true}), other(device_);
+  EXPECT_NE(contended.View().flags & device::kContended, 0);
+  EXPECT_EQ(other.View().flags & device::kContended, 0);
+  EXPECT_THAT(contended.Describe(), HasSubstr("128 WQEBBs (128 requested), for contended posters\n"));
 }
 
 TEST_F(EndpointTest, DumpsAfterReadsOnRequest) {

@@ -226,7 +226,7 @@ class CompletionCursor {
     uint32_t number;
     const bool stayed = cqes.FindNewest(number, tail);
     // Where FindNewest() cannot tell that the NIC came round twice, the end has moved by some 2^16 slots.
-    const auto end = static_cast<uint32_t>(A::Load(&view.control->tail) >> 32);
+    const uint32_t end = LoadEnd(view);
     if (!stayed || static_cast<int32_t>(end - reserved) > 0x4000) {
       Forget(reserved);
       return;
@@ -238,6 +238,13 @@ class CompletionCursor {
       Take(number, CompletedBelow(tail, completed_));
       Leave(*view.control);
     }
+  }
+
+  /// Loads the end of the reserved slots. Past the limit of a contended queue, reservations are void.
+  WARPVERBS_DEVICE static uint32_t LoadEnd(const QueueView& view) {
+    const uint64_t tail = A::Load(&view.control->tail);
+    const auto end = static_cast<uint32_t>(tail >> 32), limit = static_cast<uint32_t>(tail);
+    return (view.flags & kContended) != 0 && static_cast<int32_t>(end - limit) > 0 ? limit : end;
   }
 
   uint32_t completed_;

@@ -60,8 +60,8 @@ class Waiter {
   bool check_due_;
 };
 
-/// Calls `poll(check_due)` until it returns anything but kPending or the limit ends the wait. Every wait of
-/// the data path but one is this loop: QueueState hands over by its own.
+/// Calls `poll(check_due)` until it returns anything but kPending or the limit ends the wait. The waits
+/// of the data path are this loop, but for those of a poster for others, in the two QueueState.
 template <arch::Arch A, class Poll>
 WARPVERBS_DEVICE Code WaitUntil(const WaitLimit& limit, Poll poll) {
   for (Waiter<A> waiter(limit);;) {

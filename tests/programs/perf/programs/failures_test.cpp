@@ -37,8 +37,8 @@ class PerfInAnEndlessRound : public testing::TestWithParam<const char*> {
   /// Returns options of softhca that signal the program during its round. It writes its process ID.
   std::string Hit(const std::string& signal) const {
     return "-- sh -c 'echo $$ >" + process_ +
-           "; (until grep -q \"#bytes\" /proc/$$/fd/1; do kill -0 $$ || exit; sleep 0.1; done; sleep 1; kill "
-           "-" +
+           "; (until grep -q \"#bytes\" /proc/$$/fd/1; do kill -0 $$ || exit; sleep 0.1; done; sleep 0.3; "
+           "kill -" +
            signal + " $$) & exec \"$@\"'";
   }
 };
