@@ -139,6 +139,21 @@ class Post : public ByWarpverbs {
   }
 };
 
+/// Posts and counts.
+template <class Sharing>
+class CountedPost : public ByWarpverbs {
+ public:
+  using ByWarpverbs::ByWarpverbs;
+
+  void PostBatch() final {
+    device::SendQueue<Cpu, Sharing, device::Thread, device::Counted> queue(queue_.View(posted_));
+    const device::RemoteMemory remote = queue_.Remote();
+    const device::LocalMemory local = queue_.Local();
+    for (uint32_t i = 0; i < VerbsQueue::kDepth; ++i)
+      Demand(queue.Post(device::Write(remote, local)).status.ok());
+  }
+};
+
 template <class Sharing>
 class BatchOfSixteen : public ByWarpverbs {
  public:
@@ -167,6 +182,8 @@ constexpr PosterKind kKinds[] = {
     {"warpverbs: PostWrite, UpdateSendDbrRecord, RingDoorbell", Make<LowLevel>},
     {"warpverbs: SendQueue<Exclusive>::Post", Make<Post<device::Exclusive>>},
     {"warpverbs: SendQueue<Shared>::Post", Make<Post<device::Shared>>},
+    {"warpverbs: SendQueue<Exclusive>::Post, counted", Make<CountedPost<device::Exclusive>>},
+    {"warpverbs: SendQueue<Shared>::Post, counted", Make<CountedPost<device::Shared>>},
     {"libmlx5: ibv_post_send of 16", Make<IbvPostSend<kTogether>>},
     {"libmlx5: 16 of ibv_wr_rdma_write", Make<IbvWrRdmaWrite<kTogether>>},
     {"warpverbs: SendQueue<Exclusive>::Batch of 16", Make<BatchOfSixteen<device::Exclusive>>},

@@ -3,6 +3,7 @@
 // the last round, the record and the last doorbell are read back.
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,7 @@ struct Job {
   /// In GPU memory, so that a kernel loads its own peer once. It would reload parameters again and again.
   const Peer* peers;
   uint32_t queues;
-  uint32_t posts;                     ///< posts of each thread
+  uint32_t posts;                   ///< posts of each thread
   const ListEntry* list = nullptr;  ///< in GPU memory: kMostEntries of the peers' writes
 };
 constexpr uint32_t kMostEntries = 4096;
@@ -36,9 +37,10 @@ struct Result {
 };
 
 /// Runs a stand-in for each queue, one warp each.
-__global__ void Sink(Job job, uint64_t wqes_each_queue, Result* result) {
+__global__ void Sink(Job job, uint64_t wqes_each_queue, bool verifies, WrittenWqe wqe, Result* result) {
   const uint64_t deadline = A::NowNs() + kLaunchLimitNs;
-  if (!RunSink(job.peers[blockIdx.x].view, wqes_each_queue, deadline) && threadIdx.x == 0) {
+  const WrittenWqe* const compared = verifies ? &wqe : nullptr;
+  if (!RunSink(job.peers[blockIdx.x].view, wqes_each_queue, deadline, compared) && threadIdx.x == 0) {
     atomicAdd(&result->failures, 1);
   }
 }
@@ -82,7 +84,8 @@ __global__ void Post(Job job, Result* result) {
   if (!done) atomicAdd(&result->failures, 1);
 }
 
-/// Posts lists of `kEntries` writes of one place to another each, by warps. Thread 0 counts posts of one entry.
+/// Posts lists of `kEntries` writes of one place to another each, by warps. Thread 0 counts posts of one
+/// entry.
 template <class Sharing, uint32_t kEntries, RecordHint kHint>
 __global__ void PostLists(Job job, Result* result) {
   const WaitLimit limit{A::NowNs() + kLaunchLimitNs};
@@ -170,8 +173,16 @@ struct Stage {
 struct Case {
   const char* name;
   uint32_t queues, blocks, threads;
-  uint32_t posts;  ///< posts of each thread
+  uint32_t posts;          ///< posts of each thread
+  bool contended = false;  ///< the posters are Contended
+  bool watches =
+      false;  ///< a thread of the processor watches the doorbells, and a launch more verifies all WQEs
 };
+
+const WrittenWqe kWqe{static_cast<uint32_t>(mlx5::WqeOpcode::kRdmaWrite),
+                      mlx5::ToBe32(kQpn << 8 | 3).raw,
+                      {mlx5::ToBe64(kRemote).raw, kRkeyBe, uint64_t{kLkeyBe} << 32 | mlx5::ToBe32(kBytes).raw,
+                       mlx5::ToBe64(kLocal).raw}};
 
 template <class Kernel>
 uint32_t Registers(Kernel* kernel) {
@@ -190,15 +201,22 @@ uint32_t Registers(Kernel* kernel) {
 /// @param completes  the kernel writes its completions itself
 void Run(Stage& stage, const Case& which, bool record, uint32_t cq_depth, void (*post)(Job, Result*),
          bool completes = false) {
-  const uint64_t wqes = uint64_t{which.blocks} * which.threads * which.posts / which.queues;
   const uint32_t registers =
       Registers(post);  // loads the kernel, which is impossible while the stand-in runs
   std::vector<double> cycles, rates;
-  for (int launch = 0; launch < kLaunches; ++launch) {
-    const Queues queues(which.queues, record, cq_depth, static_cast<size_t>(launch) * 1024);
-    const Job job{.peers = queues.peers(), .queues = which.queues, .posts = which.posts, .list = stage.list};
+  double doorbells = 0;
+  uint64_t seen = 0, unjudged = 0;
+  for (int launch = 0; launch < kLaunches + (which.watches ? 1 : 0); ++launch) {
+    const bool verifies = launch == kLaunches;  // whatever the stand-in's rate is then
+    const Queues queues(which.queues, record, cq_depth, static_cast<size_t>(launch) * 1024,
+                        which.contended ? uint32_t{kContended} : 0);
+    const uint32_t posts = verifies ? which.posts / 8 : which.posts;
+    const uint64_t wqes = uint64_t{which.blocks} * which.threads * posts / which.queues;
+    const Job job{.peers = queues.peers(), .queues = which.queues, .posts = posts, .list = stage.list};
+    std::optional<DoorbellWatcher> watcher;
+    if (which.watches) watcher.emplace(queues.doorbells());
     *stage.result = {};
-    if (!completes) Sink<<<which.queues, 32, 0, stage.sinks>>>(job, wqes, stage.result);
+    if (!completes) Sink<<<which.queues, 32, 0, stage.sinks>>>(job, wqes, verifies, kWqe, stage.result);
     Check(cudaEventRecord(stage.begin, stage.posters), "record an event");
     post<<<which.blocks, which.threads, 0, stage.posters>>>(job, stage.result);
     Check(cudaEventRecord(stage.end, stage.posters), "record an event");
@@ -207,17 +225,30 @@ void Run(Stage& stage, const Case& which, bool record, uint32_t cq_depth, void (
     float ms = 0;
     Check(cudaEventElapsedTime(&ms, stage.begin, stage.end), "read the time");
     if (stage.result->failures != 0) Fail(which.name, "posts, waits or stand-ins failed");
+    if (watcher && watcher->Backwards() != 0)
+      Fail(which.name, "a doorbell named an older WQE than the one before");
     if (!queues.Verify(wqes)) Fail(which.name, "a WQE, the record or the doorbell is not what was posted");
-    cycles.push_back(static_cast<double>(stage.result->cycles) / which.posts);
+    if (verifies) continue;
+    if (watcher) {
+      doorbells = static_cast<double>(wqes) * which.queues / static_cast<double>(watcher->seen());
+      seen += watcher->seen();
+      unjudged += watcher->unjudged();
+    }
+    cycles.push_back(static_cast<double>(stage.result->cycles) / posts);
     rates.push_back(static_cast<double>(wqes) * which.queues / ms / 1e3);
   }
-  std::printf("%-46s %-6s %-9s %8.0f %10.1f %10u\n", which.name, record ? "yes" : "no",
+  std::printf("%-46s %-6s %-9s %8.0f %10.1f %10u", which.name, record ? "yes" : "no",
               cq_depth == 1 ? "collapsed" : "ring", Median(cycles), Median(rates), registers);
+  if (which.watches)
+    std::printf(" %10.1f %5.1f%%", doorbells,
+                100 * static_cast<double>(seen - unjudged) / static_cast<double>(seen));
+  std::printf("\n");
   std::fflush(stdout);
 }
 
 template <class Sharing, class Cooperation = Thread, uint32_t kBatch = 1>
-void Measure(Stage& stage, const Case& which, bool record, bool hint = true, uint32_t cq_depth = 1) {
+void Measure(Stage& stage, Case which, bool record, bool hint = true, uint32_t cq_depth = 1) {
+  which.contended = std::is_same_v<Sharing, Contended>;
   Run(stage, which, record, cq_depth,
       !hint    ? Post<Sharing, Cooperation, kBatch, RecordHint::kNone>
       : record ? Post<Sharing, Cooperation, kBatch, RecordHint::kRecord>
@@ -302,7 +333,8 @@ void MeasurePosts(Stage& stage, bool record) {
   Measure<RelaxedShared, Warp>(stage, {"relaxed, 64 queues, a warp each", 64, 64, 32, 8'192}, record);
 }
 
-/// Lists by a warp, beside the same writes by its lanes, one by one and in batches of 8, which are 256 writes.
+/// Lists by a warp, beside the same writes by its lanes, one by one and in batches of 8, which are 256
+/// writes.
 void CompareLists(Stage& stage, bool record) {
   Measure<Exclusive, Warp>(stage, {"exclusive, 1 warp", 1, 1, 32, 32'768}, record);
   Measure<Exclusive, Warp, 8>(stage, {"exclusive, 1 warp, batches of 8", 1, 1, 32, 32'768}, record);
@@ -311,6 +343,42 @@ void CompareLists(Stage& stage, bool record) {
   Measure<Shared, Warp, 8>(stage, {"shared, 1 warp, batches of 8", 1, 1, 32, 32'768}, record);
   Measure<Shared, Block>(stage, {"shared, 1 block of 8 warps", 1, 1, 256, 4'096}, record);
   MeasureLists<Shared>(stage, "shared, 1 warp", record);
+}
+
+/// Posters of different blocks on one queue, and the lone ones beside them.
+template <class Sharing>
+void MeasureSharers(Stage& stage, const std::string& kind, bool record) {
+  const auto measure = [&]<class C>(C, const char* text, uint32_t blocks, uint32_t threads, uint32_t posts) {
+    const std::string name = kind + ", " + text;
+    Measure<Sharing, C>(stage,
+                        {.name = name.c_str(),
+                         .queues = 1,
+                         .blocks = blocks,
+                         .threads = threads,
+                         .posts = posts,
+                         .watches = true},
+                        record);
+  };
+  measure(Thread{}, "1 thread", 1, 1, 100'000);
+  measure(Thread{}, "2 threads of 2 blocks", 2, 1, 32'768);
+  measure(Thread{}, "8 threads of 8 blocks", 8, 1, 32'768);
+  measure(Thread{}, "64 threads of 64 blocks", 64, 1, 8'192);
+  measure(Warp(0), "1 warp", 1, 32, 32'768);
+  measure(Warp(0), "2 warps of 2 blocks", 2, 32, 16'384);
+  measure(Warp(0), "8 warps of 8 blocks", 8, 32, 8'192);
+  measure(Warp(0), "64 warps of 64 blocks", 64, 32, 2'048);
+  measure(Warp(0), "256 warps of 256 blocks", 256, 32, 1'024);
+  measure(Block(0), "64 warps in blocks of 8", 8, 256, 2'048);
+}
+void MeasureContention(Stage& stage, bool record) {
+  MeasureSharers<Shared>(stage, "shared", record);
+  MeasureSharers<RelaxedShared>(stage, "relaxed", record);
+  MeasureSharers<Contended>(stage, "contended", record);
+  Measure<Exclusive>(stage, {"exclusive, 1 thread", 1, 1, 1, 100'000}, record);
+  Measure<Exclusive, Warp>(stage, {"exclusive, 1 warp", 1, 1, 32, 32'768}, record);
+  Measure<Exclusive, Warp>(stage, {"exclusive, 64 queues, a warp each", 64, 64, 32, 8'192}, record);
+  Measure<Shared, Warp>(stage, {"shared, 64 queues, a warp each", 64, 64, 32, 8'192}, record);
+  Measure<Contended, Warp>(stage, {"contended, 64 queues, a warp each", 64, 64, 32, 8'192}, record);
 }
 
 void MeasurePolls(Stage& stage, uint32_t cq_depth) {
@@ -343,14 +411,16 @@ void MeasurePolls(Stage& stage, uint32_t cq_depth) {
 
 int main(int argc, char** argv) {
   using namespace warpverbs::bench;
-  const bool only_lists = argc == 2 && std::string(argv[1]) == "--lists";
-  if (argc > 1 && !only_lists) {
-    const bool help = std::string(argv[1]) == "--help";
-    std::fprintf(help ? stdout : stderr,
-                 help ? "Usage: device_post_benchmark [--lists]\n\nMeasures what posts cost on the first "
-                        "GPU, without a NIC; with --lists, only lists and what they compare with; see "
-                        "bench/README.md.\n"
-                      : "device_post_benchmark takes no options but --lists and --help.\n");
+  const std::string option = argc > 1 ? argv[1] : "";
+  const bool only_lists = option == "--lists", contention = option == "--contention";
+  if (argc > 2 || (argc > 1 && !only_lists && !contention)) {
+    const bool help = option == "--help";
+    std::fprintf(
+        help ? stdout : stderr,
+        help ? "Usage: device_post_benchmark [--lists | --contention]\n\nMeasures what posts cost on the "
+               "first GPU, without a NIC; with --lists or --contention, only lists or only posters of "
+               "one queue, and what they compare with; see bench/README.md.\n"
+             : "device_post_benchmark takes no options but --lists, --contention and --help.\n");
     return help ? 0 : 2;
   }
   std::printf(
@@ -359,11 +429,15 @@ int main(int argc, char** argv) {
       GpuText(0).c_str());
   std::printf(
       "medians of %d launches; cycles: of one thread or lane per post\n\n"
-      "%-46s %-6s %-9s %8s %10s %10s\n",
-      kLaunches, "", "record", "CQ", "cycles", "M WQE/s", "registers");
+      "%-46s %-6s %-9s %8s %10s %10s %10s %6s\n",
+      kLaunches, "", "record", "CQ", "cycles", "M WQE/s", "registers", "WQE/bell", "judged");
   Stage stage;
-  for (const bool record : {true, false}) CompareLists(stage, record);
+  if (!contention) {
+    for (const bool record : {true, false}) CompareLists(stage, record);
+  }
   if (only_lists) return 0;
+  for (const bool record : {true, false}) MeasureContention(stage, record);
+  if (contention) return 0;
   for (const bool record : {true, false}) CompareRings(stage, record);
   for (const uint32_t cq_depth : {1u, kDepth}) MeasurePolls(stage, cq_depth);
   for (const bool record : {true, false}) MeasurePosts(stage, record);

@@ -11,6 +11,12 @@
 /// ring, every WQE must ask for its completion.
 namespace warpverbs::bench {
 
+/// What every WQE contains, as it is in memory, but for its index.
+struct WrittenWqe {
+  uint32_t opcode, qpn_segments_be;
+  uint64_t words[4];  ///< the remote address and the data segment
+};
+
 /// Loads the end of the rung WQEs: from the record or, without a record, from the doorbell itself.
 __device__ inline uint16_t RungEnd(const device::QueueView& view) {
   if (view.dbrec != nullptr)
@@ -28,9 +34,22 @@ __device__ inline void WriteCompletion(const device::QueueView& view, uint64_t i
   arch::Cuda::Store(tail + 1, owner << 56 | (counter >> 8) << 32 | (counter & 0xff) << 40);
 }
 
+/// Returns whether a slot holds the write that all benchmarks post, with the index that belongs there.
+__device__ inline bool IsPosted(const device::QueueView& view, const WrittenWqe& wqe, uint64_t index) {
+  const auto* const words =
+      reinterpret_cast<const uint64_t*>(view.sq + (index & (view.depth - 1)) * mlx5::kWqebbBytes);
+  const uint32_t first = arch::Cuda::ToBe32(0, static_cast<uint32_t>(index), wqe.opcode).raw;
+  bool same = arch::Cuda::Load(words) == arch::Cuda::Join(first, wqe.qpn_segments_be);
+  for (uint32_t i = 2; i < 6; ++i) same &= arch::Cuda::Load(words + i) == wqe.words[i - 2];
+  return same;
+}
+
 /// Completes `expected` WQEBBs of a queue that starts at index 0, by all lanes of a warp. Returns false at
-/// the deadline.
-__device__ inline bool RunSink(const device::QueueView& view, uint64_t expected, uint64_t deadline_ns) {
+/// the deadline, or for a WQE that is not the one that was posted.
+///
+/// @param wqe  what to compare each WQE with; nullptr: nothing, so that the sink never limits the rate
+__device__ inline bool RunSink(const device::QueueView& view, uint64_t expected, uint64_t deadline_ns,
+                               const WrittenWqe* wqe = nullptr) {
   // Constant polling would delay the very stores that it waits for, most of all across PCIe.
   const uint32_t pause_ns = view.dbrec != nullptr ? 2'000 : 20'000;
   for (uint64_t complete = 0; complete < expected;) {
@@ -40,6 +59,12 @@ __device__ inline bool RunSink(const device::QueueView& view, uint64_t expected,
     if (news == 0 || news > view.depth) {  // nothing new, or an older doorbell that came late
       if (__any_sync(~0u, arch::Cuda::NowNs() > deadline_ns)) return false;
       continue;
+    }
+    if (wqe != nullptr) {
+      bool same = true;
+      for (uint64_t index = complete + threadIdx.x; index < complete + news; index += warpSize)
+        same &= IsPosted(view, *wqe, index);
+      if (!__all_sync(~0u, same)) return false;
     }
     complete += news;
     const uint64_t first = view.cq_depth == 1 ? complete - 1 : complete - news;

@@ -5,6 +5,7 @@
 namespace warpverbs::gpu {
 namespace {
 
+using device::Contended;
 using device::Exclusive;
 using device::SendQueue;
 using device::Shared;
@@ -75,17 +76,22 @@ void ExpectAll(const Outcome& outcome, uint64_t writes) {
   EXPECT_EQ(outcome.done, writes);
 }
 
-TEST(TenMillion, WritesArriveIntact) {
+template <class Sharing>
+void ExpectTenMillion() {
   constexpr uint32_t kBlocks = 16;
   constexpr uint64_t kRounds = 10'000'000 / (kBlocks * 32 * kBatch) + 1;
-  const Pair pair({.a = {.depth = 32768}});
+  const Pair pair({.a = {.depth = 32768, .contended = std::is_same_v<Sharing, Contended>}});
   const Mapped<Outcome> outcome(pair.gpu_a);
   WithArch(pair.scope(), [&](auto arch) {
-    RunKernel(pair.gpu_a, kBlocks, 32, PutRounds<decltype(arch)>, JobOf(pair, kRounds), outcome.get());
+    RunKernel(pair.gpu_a, kBlocks, 32, PutRounds<decltype(arch), Sharing>, JobOf(pair, kRounds),
+              outcome.get());
   });
   ExpectAll(*outcome, kRounds * kBlocks * 32 * kBatch);
   EXPECT_GE(outcome->done, 10'000'000U);
 }
+
+TEST(TenMillion, WritesArriveIntact) { ExpectTenMillion<Shared>(); }
+TEST(TenMillion, WritesOfContendedWarpsArriveIntact) { ExpectTenMillion<Contended>(); }
 
 template <class Sharing>
 void RunInARow(Placement placement) {

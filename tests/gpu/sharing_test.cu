@@ -8,6 +8,7 @@ namespace warpverbs::gpu {
 namespace {
 
 using device::Block;
+using device::Contended;
 using device::Exclusive;
 using device::RelaxedShared;
 using device::SendQueue;
@@ -91,7 +92,8 @@ class Sharing : public testing::TestWithParam<std::tuple<Placement, Shape>> {
   template <class Sharers, class Cooperation>
   void Expect() const {
     const auto [placement, shape] = GetParam();
-    const Pair pair({.placement = placement, .a = {.depth = shape.depth}});
+    const Pair pair({.placement = placement,
+                     .a = {.depth = shape.depth, .contended = std::is_same_v<Sharers, Contended>}});
     ExpectWords<Sharers, Cooperation>(pair, shape.blocks, shape.threads, RoundsFor(placement));
     EXPECT_EQ(pair.a.LastError(), std::nullopt);
   }
@@ -117,6 +119,9 @@ TEST_P(Sharing, BlocksPostTogether) { Expect<Shared, Block>(); }
 TEST_P(Sharing, RelaxedThreadsPostAlone) { Expect<RelaxedShared, Thread>(); }
 TEST_P(Sharing, RelaxedWarpsPostTogether) { Expect<RelaxedShared, Warp>(); }
 TEST_P(Sharing, RelaxedBlocksPostTogether) { Expect<RelaxedShared, Block>(); }
+TEST_P(Sharing, ContendedThreadsPostAlone) { Expect<Contended, Thread>(); }
+TEST_P(Sharing, ContendedWarpsPostTogether) { Expect<Contended, Warp>(); }
+TEST_P(Sharing, ContendedBlocksPostTogether) { Expect<Contended, Block>(); }
 
 class ExclusiveQueue : public Placed {};
 WARPVERBS_PLACED(ExclusiveQueue);

@@ -2,45 +2,24 @@
 //
 // Usage: nvshmem RANK ID_FILE MESSAGES [fetch]
 //
-// The ranks are 0 and 1; rank 0 writes NVSHMEM's unique ID to ID_FILE, which must not exist. With `fetch` there are atomics that
-// return a value, which the transport IBRC has only with GDRCopy. Exit status: 0 if every word was right.
-#include <cuda_runtime.h>
-#include <nvshmem.h>
-#include <nvshmemx.h>
-
+// The ranks are 0 and 1; rank 0 writes NVSHMEM's unique ID to ID_FILE, which must not exist. With `fetch`
+// there are atomics that return a value, which the transport IBRC has only with GDRCopy. Exit status: 0 if
+// every word was right.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <string>
 #include <string_view>
-#include <thread>
+
+#include "messages.hpp"
+#include "nvshmem.hpp"
 
 namespace {
 
-constexpr size_t kWords = 8;  // of a message
-
-void Check(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return;
-  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
-  std::exit(1);
-}
-
-__host__ __device__ uint64_t Word(int sender, int round, size_t index) {
-  return (index + 1) * 0x9E3779B97F4A7C15ull ^ (uint64_t(round) << 56) ^ uint64_t(sender);
-}
-
-__global__ void Fill(uint64_t* words, int sender, int round, size_t count) {
-  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
-    words[i] = Word(sender, round, i);
-  }
-}
-
-__global__ void Compare(const uint64_t* words, int sender, int round, size_t count, unsigned long long* wrong) {
-  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
-    if (words[i] != Word(sender, round, i)) atomicAdd(wrong, 1ull);
-  }
-}
+using stacks::Check;
+using stacks::Compare;
+using stacks::Fill;
+using stacks::kWords;
 
 /// Puts messages, waits for all, and sends a signal; the peer's signal says that its messages are here.
 __global__ void Put(uint64_t* in, const uint64_t* out, uint64_t* signal, int messages, int peer) {
@@ -58,7 +37,8 @@ __global__ void Put(uint64_t* in, const uint64_t* out, uint64_t* signal, int mes
 /// Puts each message with a signal that counts.
 __global__ void PutSignals(uint64_t* in, const uint64_t* out, uint64_t* signal, int messages, int peer) {
   for (int i = threadIdx.x; i < messages; i += blockDim.x) {
-    nvshmem_putmem_signal_nbi(in + kWords * i, out + kWords * i, kWords * 8, signal, 1, NVSHMEM_SIGNAL_ADD, peer);
+    nvshmem_putmem_signal_nbi(in + kWords * i, out + kWords * i, kWords * 8, signal, 1, NVSHMEM_SIGNAL_ADD,
+                              peer);
   }
   nvshmem_quiet();
   __syncthreads();
@@ -85,27 +65,6 @@ __global__ void FetchAdd(uint64_t* counter, int times, unsigned long long* befor
 }
 
 __global__ void Barrier() { nvshmem_barrier_all(); }
-
-nvshmemx_uniqueid_t SharedId(int rank, const std::string& path) {
-  nvshmemx_uniqueid_t id = NVSHMEMX_UNIQUEID_INITIALIZER;
-  if (rank == 0) {
-    nvshmemx_get_uniqueid(&id);
-    std::FILE* const file = std::fopen((path + ".part").c_str(), "wb");
-    const bool written = file != nullptr && std::fwrite(&id, sizeof id, 1, file) == 1;
-    if (file != nullptr) std::fclose(file);
-    if (written && std::rename((path + ".part").c_str(), path.c_str()) == 0) return id;
-  }
-  for (int i = 0; rank != 0 && i < 3000; ++i) {
-    if (std::FILE* const file = std::fopen(path.c_str(), "rb")) {
-      const bool read = std::fread(&id, sizeof id, 1, file) == 1;
-      std::fclose(file);
-      if (read) return id;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  std::fprintf(stderr, "Cannot share NVSHMEM's ID by the file %s\n", path.c_str());
-  std::exit(1);
-}
 
 class Rank {
  public:
@@ -185,13 +144,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   const int rank = std::atoi(argv[1]), messages = std::atoi(argv[3]);
-  int gpus = 0;
-  Check(cudaGetDeviceCount(&gpus), "cudaGetDeviceCount");
-  Check(cudaSetDevice(rank % gpus), "cudaSetDevice");
-  nvshmemx_uniqueid_t id = SharedId(rank, argv[2]);
-  nvshmemx_init_attr_t attributes = NVSHMEMX_INIT_ATTR_INITIALIZER;
-  nvshmemx_set_attr_uniqueid_args(rank, 2, &id, &attributes);
-  if (nvshmemx_init_attr(NVSHMEMX_INIT_WITH_UNIQUEID, &attributes) != 0) return 1;
+  if (!stacks::InitNvshmem(rank, argv[2])) return 1;
   bool all_right = false;
   {
     Rank own(rank, messages);
