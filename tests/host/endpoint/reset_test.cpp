@@ -132,14 +132,15 @@ TEST_P(Reset, WorksAHundredTimes) {
 TEST_P(Reset, DropsPendingCompletions) {
   for (int cycle = 0; cycle < 20; ++cycle) {
     link_.Connect();
+    const int last = cycle % 8;
     {
       Queue queue(link_.a.View());
-      for (int i = 0; i <= cycle % 8; ++i) {
-        link_.source[0] = ++link_.written;
-        ASSERT_TRUE(queue.Post(device::Write(link_.target.Remote(0), link_.source.Local(0))).status.ok());
+      for (int i = 0; i <= last; ++i) {  // the NIC may still read the words of earlier writes
+        link_.source[i] = ++link_.written;
+        ASSERT_TRUE(queue.Post(device::Write(link_.target.Remote(i), link_.source.Local(i))).status.ok());
       }
     }
-    ASSERT_TRUE(Await([&] { return Cpu::Load(&link_.target[0]) == link_.written; }));
+    ASSERT_TRUE(Await([&] { return Cpu::Load(&link_.target[last]) == link_.written; }));
     ResetBoth();  // with or without the last completion
     link_.Connect();
     ASSERT_TRUE(link_.Write(3).ok()) << "cycle " << cycle;
