@@ -92,9 +92,9 @@ void WritePciFunction(const fs::path& folder, const DeviceConfig& device) {
   Write(folder / "current_link_width", "16");
 }
 
-/// Names the host's interface below the PCI function. "lo" belongs to no function.
+/// Names the host's interface below the PCI function. Two ports of a function may share one.
 void LinkInterface(const fs::path& folder, const std::string& interface) {
-  if (interface.empty() || interface == "lo") return;
+  if (interface.empty() || fs::is_symlink(folder / interface)) return;
   fs::create_directories(folder);
   fs::create_symlink("/sys/class/net" / fs::path(interface), folder / interface);
 }

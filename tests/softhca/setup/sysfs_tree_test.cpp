@@ -52,6 +52,12 @@ TEST_F(SysfsTree, LinksTheInterfacesOfTheFunction) {
   EXPECT_EQ(count, 1);
 }
 
+TEST_F(SysfsTree, LinksAnInterfaceOfTwoPortsOnce) {
+  for (PortConfig& port : devices[0].ports) port.interface = "lo";
+  BuildSysfsTree(root / "loopback", devices);
+  EXPECT_EQ(fs::read_symlink(root / "loopback/class/infiniband/mlx5_0/device/net/lo"), "/sys/class/net/lo");
+}
+
 TEST_F(SysfsTree, ShowsThePeerMemoryModuleBesideTheDriverOfAGpu) {
   const fs::path modules = root / "host", shown = "module/nvidia_peermem/version";
   fs::create_directories(modules / "nvidia");
