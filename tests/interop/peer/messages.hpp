@@ -52,7 +52,8 @@ struct Connect {
   uint8_t traffic_class = 0;
 };
 
-/// Posts to the send queue. Answers with the error of ibv_post_send().
+/// Posts to the send queue. Answers with the error of ibv_post_send(). The key of IBV_WR_LOCAL_INV and
+/// IBV_WR_SEND_WITH_INV is the one to invalidate.
 struct PostSend {
   ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE;
   uint32_t flags = IBV_SEND_SIGNALED;
@@ -65,6 +66,17 @@ struct PostSend {
   uint64_t compare_add = 0;
   uint64_t swap = 0;
   uint32_t q_key = kQKey;
+};
+
+/// Posts the request that binds the peer's memory window of a type to a part of the region, by ibv_bind_mw()
+/// or, for type 2, by IBV_WR_BIND_MW. The first request allocates the window. Answers with the window's new
+/// key.
+struct Bind {
+  ibv_mw_type type = IBV_MW_TYPE_2;
+  uint32_t access = kRemoteAccess;
+  uint64_t id = 1;
+  uint32_t offset = 0;
+  uint32_t bytes = 0;
 };
 
 struct PostReceive {
@@ -113,8 +125,8 @@ struct RunProgram {
   std::array<char, 256> line{};
 };
 
-using Command = std::variant<Open, Connect, PostSend, PostReceive, Poll, Arm, AwaitEvent, Sum, Store, Load,
-                             QueryState, RunProgram>;
+using Command = std::variant<Open, Connect, PostSend, Bind, PostReceive, Poll, Arm, AwaitEvent, Sum, Store,
+                             Load, QueryState, RunProgram>;
 static_assert(std::is_trivially_copyable_v<Command>);
 
 struct Answer {

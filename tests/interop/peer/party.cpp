@@ -60,6 +60,7 @@ Party::~Party() { Close(); }
 
 void Party::Close() {
   datagram_route_.reset();
+  window_.reset();  // before the region: rdma_rxe keeps a region with windows
   pair_.reset();
   completions_.reset();
   registration_.reset();
@@ -166,7 +167,8 @@ Answer Party::Do(const PostSend& post) {
   request.num_sge = post.bytes ? 1 : 0;
   request.opcode = post.opcode;
   request.send_flags = post.flags;
-  request.imm_data = htonl(post.immediate);
+  const bool invalidates = post.opcode == IBV_WR_LOCAL_INV || post.opcode == IBV_WR_SEND_WITH_INV;
+  invalidates ? request.invalidate_rkey = post.rkey : request.imm_data = htonl(post.immediate);
   if (pair_->qp_type == IBV_QPT_UD) {
     request.wr.ud = {.ah = datagram_route_.get(), .remote_qpn = peer_.qpn, .remote_qkey = post.q_key};
   } else if (IsAtomic(post.opcode)) {
@@ -176,6 +178,30 @@ Answer Party::Do(const PostSend& post) {
     request.wr.rdma = {.remote_addr = post.remote, .rkey = post.rkey};
   }
   return Failed(ibv_post_send(pair_.get(), &request, &refused));
+}
+
+Answer Party::Do(const Bind& bind) {
+  if (window_ && window_->type != bind.type) return Failed(EINVAL);
+  if (!window_) window_.reset(ibv_alloc_mw(domain_.get(), bind.type));
+  if (!window_) return Failed(errno);
+  const ibv_mw_bind_info part{.mr = registration_.get(),
+                              .addr = own_.region + bind.offset,
+                              .length = bind.bytes,
+                              .mw_access_flags = bind.access};
+  if (bind.type == IBV_MW_TYPE_1) {
+    ibv_mw_bind request{.wr_id = bind.id, .send_flags = IBV_SEND_SIGNALED, .bind_info = part};
+    const int error = ibv_bind_mw(pair_.get(), window_.get(), &request);
+    return {.error = error, .value = window_->rkey};
+  }
+  const uint32_t key = ibv_inc_rkey(window_->rkey);
+  ibv_send_wr request{}, *refused = nullptr;
+  request.wr_id = bind.id;
+  request.opcode = IBV_WR_BIND_MW;
+  request.send_flags = IBV_SEND_SIGNALED;
+  request.bind_mw = {.mw = window_.get(), .rkey = key, .bind_info = part};
+  const int error = ibv_post_send(pair_.get(), &request, &refused);
+  if (!error) window_->rkey = key;
+  return {.error = error, .value = key};
 }
 
 Answer Party::Do(const PostReceive& post) {

@@ -31,6 +31,7 @@ class Party {
   Answer Do(const Open& open);
   Answer Do(const Connect& connect);
   Answer Do(const PostSend& post);
+  Answer Do(const Bind& bind);
   Answer Do(const PostReceive& post);
   Answer Do(const Poll& poll);
   Answer Do(const Arm& arm);
@@ -51,6 +52,7 @@ class Party {
   Owned<ibv_comp_channel> channel_{nullptr, ibv_destroy_comp_channel};
   std::vector<uint8_t> region_;
   Owned<ibv_mr> registration_{nullptr, ibv_dereg_mr};
+  Owned<ibv_mw> window_{nullptr, ibv_dealloc_mw};
   Owned<ibv_cq> completions_{nullptr, ibv_destroy_cq};
   Owned<ibv_qp> pair_{nullptr, ibv_destroy_qp};
   Owned<ibv_ah> datagram_route_{nullptr, ibv_destroy_ah};
