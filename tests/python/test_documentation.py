@@ -28,8 +28,9 @@ def test_hints_are_those_of_the_module():
             assert hasattr(_core, node.name)
         elif isinstance(node, ast.ClassDef) and node.name != "_Closeable":
             hinted = {member.name for member in node.body if isinstance(member, ast.FunctionDef)}
-            bound = {name for name in vars(getattr(_core, node.name)) if not name.startswith("__")}
-            assert {name for name in hinted if not name.startswith("__")} == bound - {"close", "closed"}
+            # pybind11 2.13 adds a name of its own, with one underscore.
+            bound = {name for name in vars(getattr(_core, node.name)) if not name.startswith("_")}
+            assert {name for name in hinted if not name.startswith("_")} == bound - {"close", "closed"}
     hinted = {node.name for node in ast.parse(HINTS.read_text()).body if hasattr(node, "name")}
     assert {name for name in vars(_core) if not name.startswith("_")} <= hinted
 
