@@ -8,6 +8,7 @@ import types
 
 import pytest
 
+import warpverbs
 from warpverbs import _table
 
 try:
@@ -76,7 +77,9 @@ def wv(monkeypatch):
     monkeypatch.delitem(sys.modules, "warpverbs.triton", raising=False)
     module = importlib.import_module("warpverbs.triton")
     yield module, calls
+    # The next import makes the module again, with Triton itself.
     sys.modules.pop("warpverbs.triton", None)
+    del warpverbs.triton
 
 
 def test_every_function_is_called_with_the_types_of_the_table(wv):
