@@ -279,24 +279,29 @@ struct XrcQueue {
   uint32_t number = 0;
 };
 
+/// Creates the queue pairs of an initiator, and of a target in a domain of its context.
+void MakeXrcPair(Peer& initiator, Peer& target, ibv_xrcd* domain) {
+  ibv_qp_init_attr_ex init{};
+  init.qp_type = IBV_QPT_XRC_RECV;
+  init.comp_mask = IBV_QP_INIT_ATTR_XRCD;
+  init.xrcd = domain;
+  target.qp.reset(ibv_create_qp_ex(target.context, &init));
+  EXPECT_NE(target.qp, nullptr) << strerror(errno);
+  init.qp_type = IBV_QPT_XRC_SEND;
+  init.comp_mask = IBV_QP_INIT_ATTR_PD;
+  init.pd = initiator.pd.get();
+  init.send_cq = initiator.send_cq.get();
+  init.cap = {
+      .max_send_wr = 16, .max_recv_wr = 0, .max_send_sge = 1, .max_recv_sge = 0, .max_inline_data = 0};
+  initiator.qp.reset(ibv_create_qp_ex(initiator.context, &init));
+  EXPECT_NE(initiator.qp, nullptr) << strerror(errno);
+}
+
 /// An initiator, `a`, and a target, `b`, whose domain has two queues.
 class Xrc : public testing::Test {
  protected:
   Xrc() : a(context.get()), b(context.get()) {
-    ibv_qp_init_attr_ex init{};
-    init.qp_type = IBV_QPT_XRC_RECV;
-    init.comp_mask = IBV_QP_INIT_ATTR_XRCD;
-    init.xrcd = xrcd.get();
-    b.qp.reset(ibv_create_qp_ex(context.get(), &init));
-    EXPECT_NE(b.qp, nullptr) << strerror(errno);
-    init.qp_type = IBV_QPT_XRC_SEND;
-    init.comp_mask = IBV_QP_INIT_ATTR_PD;
-    init.pd = a.pd.get();
-    init.send_cq = a.send_cq.get();
-    init.cap = {
-        .max_send_wr = 16, .max_recv_wr = 0, .max_send_sge = 1, .max_recv_sge = 0, .max_inline_data = 0};
-    a.qp.reset(ibv_create_qp_ex(context.get(), &init));
-    EXPECT_NE(a.qp, nullptr) << strerror(errno);
+    MakeXrcPair(a, b, xrcd.get());
     b.Connect(a);
     a.Connect(b);
   }
@@ -423,20 +428,7 @@ TEST(Port, TellsANewerLibibverbsItsBandwidth) {
 class SharedXrcTarget : public testing::Test {
  protected:
   SharedXrcTarget() : a(sender.get()), b(first.get()), opened(second.get()) {
-    ibv_qp_init_attr_ex init{};
-    init.qp_type = IBV_QPT_XRC_RECV;
-    init.comp_mask = IBV_QP_INIT_ATTR_XRCD;
-    init.xrcd = domain.get();
-    b.qp.reset(ibv_create_qp_ex(first.get(), &init));
-    EXPECT_NE(b.qp, nullptr) << strerror(errno);
-    init.qp_type = IBV_QPT_XRC_SEND;
-    init.comp_mask = IBV_QP_INIT_ATTR_PD;
-    init.pd = a.pd.get();
-    init.send_cq = a.send_cq.get();
-    init.cap = {
-        .max_send_wr = 16, .max_recv_wr = 0, .max_send_sge = 1, .max_recv_sge = 0, .max_inline_data = 0};
-    a.qp.reset(ibv_create_qp_ex(sender.get(), &init));
-    EXPECT_NE(a.qp, nullptr) << strerror(errno);
+    MakeXrcPair(a, b, domain.get());
     opened.qp.reset(Target(b.qp->qp_num, same_domain.get()));
     EXPECT_NE(opened.qp, nullptr) << strerror(errno);
   }
