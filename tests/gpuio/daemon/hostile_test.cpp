@@ -17,13 +17,17 @@
 namespace warpverbs::inline v0_2::gpuio {
 namespace {
 
-/// ThreadSanitizer's runtime holds a lock while it executes an atomic operation. So one that meets the end of
-/// a file waits forever for those of the daemon's handler.
+/// Truncates files that the daemon has mapped.
+class HostileTruncation : public testing::Test {
+ protected:
+  void SetUp() override {
 #ifdef __SANITIZE_THREAD__
-constexpr bool kMayTruncate = false;
-#else
-constexpr bool kMayTruncate = true;
+    // Its runtime holds a lock while it executes an atomic operation. So one that meets the end of a file
+    // waits forever for those of the daemon's handler.
+    GTEST_SKIP() << "ThreadSanitizer's atomic operations must not meet the end of a file";
 #endif
+  }
+};
 
 /// A client that writes its own messages.
 struct RawClient {
@@ -194,8 +198,7 @@ TEST(Hostile, RingsOfOtherSizesAreRefused) {
   EXPECT_EQ(mount.Statistics().rings, 0u);
 }
 
-TEST(Hostile, RingsAreLimitedInAll) {
-  if (!kMayTruncate) GTEST_SKIP() << "ThreadSanitizer's atomic operations must not meet the end of a file";
+TEST_F(HostileTruncation, RingsAreLimitedInAll) {
   ServedMount mount;
   RawClient client(mount);
   const RawLink large(mount, kName + ".r0", RingBytes(RingMemory::kMaxEntries - 8));
@@ -221,8 +224,7 @@ TEST(Hostile, RingWithNonsenseIsClosed) {
   ExpectServes(mount);
 }
 
-TEST(Hostile, RingThatIsTruncatedIsClosed) {
-  if (!kMayTruncate) GTEST_SKIP() << "ThreadSanitizer's atomic operations must not meet the end of a file";
+TEST_F(HostileTruncation, RingThatIsTruncatedIsClosed) {
   ServedMount mount;
   RawClient client(mount);
   const RawLink link(mount, kName + ".r0", RingBytes(8));
@@ -281,8 +283,7 @@ TEST(Hostile, RequestsInARingAreChecked) {
   hf3fs_iovdestroy(&iov);
 }
 
-TEST(Hostile, SubmitSemaphoreWithNonsenseOnlyCostsTime) {
-  if (!kMayTruncate) GTEST_SKIP() << "ThreadSanitizer's atomic operations must not meet the end of a file";
+TEST_F(HostileTruncation, SubmitSemaphoreWithNonsenseOnlyCostsTime) {
   ServedMount mount;
   std::string target;
   ASSERT_EQ(ReadLink(SubmitLinkOf(mount.path(), 0), target), 0);
