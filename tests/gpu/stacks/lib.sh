@@ -61,12 +61,16 @@ needs_nvcc() {
   command -v nvcc >/dev/null || fail "nvcc is neither on PATH nor in /usr/local/cuda/bin" 77
 }
 
+# Sets $program to that of a source. Succeeds if it is there; otherwise it must be compiled.
+is_compiled() { # <source>
+  program=$programs/$(basename "$1" .cu)
+  [[ -x $program ]] || { needs_nvcc && return 1; }
+}
+
 # Compiles a program of NVSHMEM, unless it is there.
 nvshmem_program() { # <source>
   local program nvshmem
-  program=$programs/$(basename "$1" .cu)
-  if [[ -x $program ]]; then return; fi
-  needs_nvcc
+  if is_compiled "$1"; then return; fi
   nvshmem=$(wheel nvshmem) || return
   nvcc -rdc=true -std=c++17 -O2 -arch=native -I "$nvshmem/include" "$1" -L "$nvshmem/lib" -lnvshmem_device -lcuda \
     -Xlinker "$nvshmem/lib/libnvshmem_host.so.3" -Xlinker "-rpath=$nvshmem/lib" -o "$program"
@@ -75,9 +79,7 @@ nvshmem_program() { # <source>
 # Compiles a program of NCCL's device API, unless it is there.
 gin_program() { # <source>
   local program nccl
-  program=$programs/$(basename "$1" .cu)
-  if [[ -x $program ]]; then return; fi
-  needs_nvcc
+  if is_compiled "$1"; then return; fi
   nccl=$(wheel nccl) || return
   [[ -e $nccl/include/nccl_device.h ]] || fail "NCCL's headers have no device API" 77
   nvcc -std=c++20 -O2 -arch=native -I "$nccl/include" "$1" -Xlinker "$nccl/lib/libnccl.so.2" -Xlinker "-rpath=$nccl/lib" -o "$program"
