@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "common/repetitions.hpp"
 #include "gpuio/common/basics.hpp"
 #include "gpuio/control/mount.hpp"
 #include "gpuio/daemon/daemon.hpp"
@@ -83,11 +84,7 @@ class ServedMount {
 };
 
 /// Cycles of creating and destroying; sanitizers make each take ten times as long.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr int kCycles = 100;
-#else
-inline constexpr int kCycles = 1000;
-#endif
+inline constexpr int kCycles = tests::kSanitized ? 100 : 1000;
 
 /// Returns a size of buffers that no other process uses, so that their files are told from those of other
 /// tests.
