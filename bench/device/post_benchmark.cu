@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "check.hpp"
+#include "measurement.hpp"
 #include "queues.hpp"
 #include "sink.hpp"
 #include "warpverbs/device/send_queue.hpp"
@@ -19,7 +20,6 @@ using namespace device;
 using A = arch::Cuda;
 
 constexpr int kLaunches = 9;
-constexpr uint64_t kLaunchLimitNs = 5'000'000'000;
 
 struct Job {
   /// In GPU memory, so that a kernel loads its own peer once. It would reload parameters again and again.
@@ -30,27 +30,12 @@ struct Job {
 };
 constexpr uint32_t kMostEntries = 4096;
 
-/// A kernel's results, in host memory.
-struct Result {
-  uint64_t cycles;    ///< cycles of the first thread
-  uint32_t failures;  ///< threads whose posts or waits failed
-};
-
 /// Runs a stand-in for each queue, one warp each.
 __global__ void Sink(Job job, uint64_t wqes_each_queue, bool verifies, WrittenWqe wqe, Result* result) {
   const uint64_t deadline = A::NowNs() + kLaunchLimitNs;
   const WrittenWqe* const compared = verifies ? &wqe : nullptr;
   if (!RunSink(job.peers[blockIdx.x].view, wqes_each_queue, deadline, compared) && threadIdx.x == 0) {
     atomicAdd(&result->failures, 1);
-  }
-}
-
-template <class Cooperation>
-__device__ Cooperation WholeGroup() {
-  if constexpr (std::is_same_v<Cooperation, Thread>) {
-    return {};
-  } else {
-    return Cooperation(0xffffffff);
   }
 }
 
@@ -152,22 +137,15 @@ __global__ void Poll(Job job, Result* result) {
 }
 
 /// Data that all measurements share.
-struct Stage {
+struct Stage : Launcher {
   Stage() {
-    Check(cudaHostAlloc(&result, sizeof *result, cudaHostAllocMapped), "allocate a result");
-    for (cudaStream_t* stream : {&posters, &sinks})
-      Check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "make a stream");
     const std::vector<ListEntry> entries(
         kMostEntries, {kLocal, kRemote, kBytes, mlx5::Be32{kLkeyBe}, mlx5::Be32{kRkeyBe}});  // none touch
     Check(cudaMalloc(&list, sizeof(ListEntry) * kMostEntries), "allocate a list");
     Check(cudaMemcpy(list, entries.data(), sizeof(ListEntry) * kMostEntries, cudaMemcpyDefault),
           "write a list");
-    for (cudaEvent_t* event : {&begin, &end}) Check(cudaEventCreate(event), "make an event");
   }
-  Result* result = nullptr;
   ListEntry* list = nullptr;
-  cudaStream_t posters = nullptr, sinks = nullptr;
-  cudaEvent_t begin = nullptr, end = nullptr;
 };
 
 struct Case {

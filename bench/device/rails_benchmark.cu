@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "check.hpp"
+#include "measurement.hpp"
 #include "queues.hpp"
 #include "sink.hpp"
 #include "warpverbs/device/rails.hpp"
@@ -19,7 +20,6 @@ using namespace device;
 using A = arch::Cuda;
 
 constexpr int kLaunches = 7;
-constexpr uint64_t kLaunchLimitNs = 5'000'000'000;
 constexpr uint64_t kPartBytes = 4096;  // the least part of a long write
 
 struct Job {
@@ -29,26 +29,11 @@ struct Job {
   uint32_t posts;  ///< writes of each thread
 };
 
-/// A kernel's results, in host memory.
-struct Result {
-  uint64_t cycles;    ///< cycles of the first thread
-  uint32_t failures;  ///< threads whose posts or waits failed
-};
-
 /// Runs a stand-in for each rail, one warp each.
 __global__ void Sink(Job job, uint64_t wqes_each_rail, Result* result) {
   const uint64_t deadline = A::NowNs() + kLaunchLimitNs;
   if (!RunSink(job.rails->queues[blockIdx.x], wqes_each_rail, deadline) && threadIdx.x == 0) {
     atomicAdd(&result->failures, 1);
-  }
-}
-
-template <class Cooperation>
-__device__ Cooperation WholeGroup() {
-  if constexpr (std::is_same_v<Cooperation, Thread>) {
-    return {};
-  } else {
-    return Cooperation(0xffffffff);
   }
 }
 
@@ -68,18 +53,9 @@ __global__ void Post(Job job, Result* result) {
 }
 
 /// Data that all measurements share.
-struct Stage {
-  Stage() {
-    Check(cudaHostAlloc(&result, sizeof *result, cudaHostAllocMapped), "allocate a result");
-    Check(cudaMalloc(&rails, sizeof *rails), "allocate a view of rails");
-    for (cudaStream_t* stream : {&posters, &sinks})
-      Check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "make a stream");
-    for (cudaEvent_t* event : {&begin, &end}) Check(cudaEventCreate(event), "make an event");
-  }
-  Result* result = nullptr;
+struct Stage : Launcher {
+  Stage() { Check(cudaMalloc(&rails, sizeof *rails), "allocate a view of rails"); }
   RailsView* rails = nullptr;
-  cudaStream_t posters = nullptr, sinks = nullptr;
-  cudaEvent_t begin = nullptr, end = nullptr;
 };
 
 struct Case {
