@@ -4,6 +4,7 @@
 
 #include "../test_queue.hpp"
 #include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/device/detail/contended_queue.hpp"
 
 namespace warpverbs::device {
 namespace {
