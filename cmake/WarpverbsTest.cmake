@@ -10,7 +10,7 @@ target_precompile_headers(warpverbs_test_headers PRIVATE
 
 option(WARPVERBS_WHOLE_PROGRAMS "Run the cases of a test program in one process, which is much faster" OFF)
 
-# warpverbs_test(<name> [ONE_THREAD] [APART] [SPINS] [OPTIMISED] SOURCES <file>... [LIBRARIES <target>...] [SOFTHCA [<option>...]]
+# warpverbs_test(<name> [ONE_THREAD] [APART] [SPINS] [OPTIMISED] [WITHOUT_GPU] SOURCES <file>... [LIBRARIES <target>...] [SOFTHCA [<option>...]]
 #                [ALONE <file>...] [SANITIZED <GoogleTest filter>] [LOCK <resource>] [TIMEOUT <seconds>])
 #
 # Adds a GoogleTest program. Each case is a CTest test. With WARPVERBS_WHOLE_PROGRAMS all cases together are one test in one
@@ -22,6 +22,7 @@ option(WARPVERBS_WHOLE_PROGRAMS "Run the cases of a test program in one process,
 # SPINS       nothing else runs meanwhile: the test's threads poll each other for most of its time, and on a busy processor each
 #             exchange waits for the scheduler, up to a hundred times as long
 # OPTIMISED   the test's code is always optimised, because it tests the device headers, which users optimise
+# WITHOUT_GPU the cases expect a machine without a GPU: CUDA shows them none
 # SOFTHCA     the program runs under `softhca <option>... -- `
 # ALONE       sources that are left out of unity builds, because their names collide with those of others
 # SANITIZED   the cases that a build with a sanitizer runs, where all of them take minutes
@@ -31,7 +32,7 @@ option(WARPVERBS_WHOLE_PROGRAMS "Run the cases of a test program in one process,
 # With WARPVERBS_TEST_NIC, programs that need neither options of softhca nor a fake GPU run on that ConnectX. Other programs are
 # left out.
 function(warpverbs_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "ONE_THREAD;APART;SPINS;OPTIMISED" "SANITIZED;LOCK;TIMEOUT" "SOURCES;LIBRARIES;SOFTHCA;ALONE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ONE_THREAD;APART;SPINS;OPTIMISED;WITHOUT_GPU" "SANITIZED;LOCK;TIMEOUT" "SOURCES;LIBRARIES;SOFTHCA;ALONE")
   if(arg_ONE_THREAD AND WARPVERBS_SANITIZE STREQUAL "thread")
     return()
   endif()
@@ -65,6 +66,9 @@ function(warpverbs_test name)
   endif()
   set(properties RUN_SERIAL ${arg_SPINS} ENVIRONMENT "WARPVERBS_TEST_NIC=${WARPVERBS_TEST_NIC}"
     COST ${arg_TIMEOUT})  # long tests begin first, so that none of them runs alone at the end
+  if(arg_WITHOUT_GPU)
+    list(APPEND properties ENVIRONMENT_MODIFICATION CUDA_VISIBLE_DEVICES=set:)
+  endif()
   if(arg_LOCK)
     list(APPEND properties RESOURCE_LOCK ${arg_LOCK})
   endif()
