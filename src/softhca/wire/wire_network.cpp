@@ -312,6 +312,8 @@ void WireNetwork::SendMad(Hca& hca, uint8_t port, uint8_t gid_index, const Gid& 
   Mad copy = mad;
   const Bytes piece(copy);
   SendFrame(*flow, packet, {.pieces = std::span(&piece, 1), .bytes = static_cast<uint32_t>(mad.size())});
+  // At once: the program may end after its command, and the peer must learn of its rejection or disconnection.
+  if (medium_ != nullptr) medium_->Flush();
 }
 
 bool WireNetwork::SendFrame(const Flow& flow, const Packet& packet, const Gather& payload) {

@@ -23,8 +23,11 @@ class WireEnd : public Medium {
  public:
   explicit WireEnd(std::deque<Bytestream>& out, std::deque<Bytestream>& in) : out_(out), in_(in) {}
 
-  void Send(std::span<const uint8_t> frame) override { out_.emplace_back(frame.begin(), frame.end()); }
-  void Flush() override {}
+  void Send(std::span<const uint8_t> frame) override { unsent_.emplace_back(frame.begin(), frame.end()); }
+  void Flush() override {
+    for (Bytestream& frame : unsent_) out_.push_back(std::move(frame));
+    unsent_.clear();
+  }
   size_t Receive(size_t most, const FrameSink& sink) override {
     size_t count = 0;
     for (; count < most && !in_.empty(); ++count) {
@@ -37,6 +40,7 @@ class WireEnd : public Medium {
   void AddDescriptors(std::vector<int>&) const override {}
 
  private:
+  std::vector<Bytestream> unsent_;
   std::deque<Bytestream>& out_;
   std::deque<Bytestream>& in_;
 };
@@ -108,6 +112,12 @@ TEST_F(WireNetworkTest, WriteReachesAnotherProcess) {
   EXPECT_EQ(cqe->opcode, CqeOpcode::kRequester);
   EXPECT_EQ(remote.As<uint64_t>(), 0x1234u);
   EXPECT_EQ(drops.reasons, std::vector<std::string>());
+}
+
+TEST_F(WireNetworkTest, SendsAMadAtOnce) {
+  Connect();
+  near_network.management().SendMad(near, 1, 0, far.config().ports[0].gids[0].gid, {});
+  EXPECT_EQ(there.size(), 1u);
 }
 
 /// A queue pair whose peer's engine is in another process, which never answers.
