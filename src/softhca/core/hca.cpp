@@ -204,6 +204,9 @@ uint32_t Hca::CreateCq(CqConfig config) {
 void Hca::ResizeCq(uint32_t cqn, uint8_t* ring, uint32_t log_depth, uint32_t cqe_bytes) {
   CheckCq(cqn);
   CheckCqSize(log_depth, cqe_bytes);
+  for (const auto& [qpn, qp] : qps_) {
+    if (network_ != nullptr && qp->config.cqn_send == cqn) network_->FinishDatagrams(*qp);
+  }
   WaitForDevices();  // the program frees the old ring next
   cqs_.at(cqn)->Resize(ring, log_depth, cqe_bytes);
 }
@@ -328,7 +331,7 @@ uint32_t Hca::CreateQp(QpConfig config) {
 void Hca::DestroyQp(uint32_t qpn) {
   QueuePair* const qp = FindQp(qpn);
   if (qp == nullptr) ThrowNotFound("queue pair", qpn);
-  if (network_ != nullptr) network_->OnDestruction(*qp);
+  if (network_ != nullptr) network_->FinishDatagrams(*qp);
   const bool attached = !qp->groups.empty();
   qps_.erase(qpn);
   if (attached && network_ != nullptr) network_->OnGroups();

@@ -17,9 +17,9 @@ class Network {
   /// @errors  CommandError: a resource, such as a UDP port, is not available
   virtual void OnTransition(QueuePair& qp) = 0;
 
-  /// Handles a queue pair that a program destroys. Sends what is posted to it and needs no answer: a card
-  /// would have sent it by now.
-  virtual void OnDestruction(QueuePair& /*qp*/) {}
+  /// Sends all datagrams that are posted to a queue pair, before a command that a card, which is quicker,
+  /// would execute after them.
+  virtual void FinishDatagrams(QueuePair& /*qp*/) {}
 
   /// Handles a change of the multicast groups that queue pairs are attached to.
   ///

@@ -24,7 +24,7 @@ class FaultyNetwork : public Network {
                 uint64_t start_ns, std::function<void()> kill);
 
   void OnTransition(QueuePair& qp) override { network_->OnTransition(qp); }
-  void OnDestruction(QueuePair& qp) override { network_->OnDestruction(qp); }
+  void FinishDatagrams(QueuePair& qp) override { network_->FinishDatagrams(qp); }
   void OnGroups() override { network_->OnGroups(); }
   bool Run(QueuePair& qp, uint64_t now_ns) override;
   bool Poll(uint64_t now_ns) override;

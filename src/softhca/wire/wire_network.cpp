@@ -146,7 +146,7 @@ void WireNetwork::Watch(const Descriptor& waiting, const Medium& medium) {
   if (!waits) RefuseSocket("cannot wait for frames with epoll", "allow more descriptors (ulimit -n)");
 }
 
-void WireNetwork::OnDestruction(QueuePair& qp) {
+void WireNetwork::FinishDatagrams(QueuePair& qp) {
   if (qp.config.service != ServiceType::kUd || qp.state != QpState::kRts) return;
   while (qp.doorbell_pending && SendDatagrams(qp, *this)) continue;
 }

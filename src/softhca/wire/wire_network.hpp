@@ -40,7 +40,7 @@ class WireNetwork : public Network, private PacketSink, private DatagramSink, pr
   WireNetwork(std::vector<Hca*> devices, WireOptions options);
 
   void OnTransition(QueuePair& qp) override;
-  void OnDestruction(QueuePair& qp) override;
+  void FinishDatagrams(QueuePair& qp) override;
   void OnGroups() override;
   bool Run(QueuePair& qp, uint64_t now_ns) override;
   bool Poll(uint64_t now_ns) override;

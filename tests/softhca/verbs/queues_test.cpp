@@ -136,6 +136,21 @@ TEST_F(ResizedCq, RefusesASizeBelowItsUnreadCompletions) {
   for (uint64_t i = 0; i < 9; ++i) EXPECT_EQ(Wait(cq).wr_id, i);
 }
 
+TEST(ResizedCqOfDatagrams, CountsTheCompletionsOfWhatWasJustPosted) {
+  const Context context = Open();
+  Peer a(context.get(), {.type = IBV_QPT_UD, .cqes = 15});
+  a.Connect(a);
+  Buffer memory(a.pd.get(), 256);
+  const AddressHandle address = a.AddressOf(a, 0);
+  for (int round = 0; round < 100; ++round) {
+    for (uint64_t i = 0; i < 9; ++i) {
+      Work(IBV_WR_SEND, {memory.Sge(0, 8)}).To(address, a.qp->qp_num).Id(i).Post(a);
+    }
+    ASSERT_EQ(ibv_resize_cq(a.send_cq.get(), 3), EINVAL) << round;
+    for (uint64_t i = 0; i < 9; ++i) ASSERT_EQ(Wait(a.send_cq.get()).wr_id, i);
+  }
+}
+
 TEST(ResizedCqWithAChannel, StillAnnouncesWhatItWasArmedFor) {
   const Context context = Open();
   const Channel channel(ibv_create_comp_channel(context.get()));
