@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include <new>
 #include <random>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "observe/log.hpp"
@@ -43,6 +45,9 @@ struct Process {
   std::map<FileId, std::shared_ptr<Context>> contexts WARPVERBS_GUARDED_BY(mutex);
   std::map<FileId, std::shared_ptr<ucma::File>> event_channels WARPVERBS_GUARDED_BY(mutex);
   std::atomic<ucma::Device*> connection_manager{nullptr};  // made under the mutex when the program opens it
+  /// Event pipes of which the program has closed a descriptor since descriptors were last counted.
+  std::map<FileId, uint32_t> closed_pipes WARPVERBS_GUARDED_BY(mutex);
+  size_t open_descriptors WARPVERBS_GUARDED_BY(mutex) = 0;  // when they were last counted
 };
 
 std::atomic<Process*> g_process{nullptr};
@@ -148,26 +153,32 @@ __attribute__((constructor)) void RegisterHandlers() {
   pthread_atfork(nullptr, nullptr, ForgetDevicesInChild);
 }
 
-/// Counts the descriptors of a file in this process, and remembers each so that its close() is noticed.
+/// Counts the descriptors of each file in this process, and remembers them so that their close() is noticed.
 ///
-/// @return  UINT32_MAX: the number is unknown, because /proc is missing or no descriptor is free. Then the
-///          file may still be in use.
-uint32_t CountDescriptors(FileId file) {
+/// @return  the number of all descriptors; 0: unknown, because /proc is missing or no descriptor is free.
+///          Then each count is UINT32_MAX: the file may still be in use.
+size_t CountDescriptors(std::map<FileId, uint32_t>& files) {
   DIR* const folder = Real().opendir("/proc/self/fd");
-  if (folder == nullptr) return UINT32_MAX;
-  uint32_t count = 0;
+  for (auto& [unused, count] : files) count = folder == nullptr ? UINT32_MAX : 0;
+  if (folder == nullptr) return 0;
+  size_t all = 0;
   while (const dirent* const entry = readdir(folder)) {
+    if (entry->d_name[0] == '.') continue;
+    ++all;
     const int fd = std::atoi(entry->d_name);
-    if (entry->d_name[0] == '.' || Identify(fd) != file) continue;
+    const auto found = files.find(Identify(fd));
+    if (found == files.end()) continue;
     AddHint(fd);
-    ++count;
+    ++found->second;
   }
   closedir(folder);
-  return count;
+  return all;
 }
 
 void ForgetEventChannel(Process& process, FileId file) {
-  if (CountDescriptors(file) > ucma::kOwnFileEnds) return;
+  std::map<FileId, uint32_t> counts{{file, 0}};
+  CountDescriptors(counts);
+  if (counts[file] > ucma::kOwnFileEnds) return;
   std::shared_ptr<ucma::File> channel;
   {
     const sync::LockGuard lock(process.mutex);
@@ -180,23 +191,59 @@ void ForgetEventChannel(Process& process, FileId file) {
   process.connection_manager.load()->Close(*channel);
 }
 
+/// Takes a context out of the process if the program has closed its last descriptor.
+///
+/// @return  null if it is still open
+std::shared_ptr<Context> TakeClosedContext(Process& process, FileId file) WARPVERBS_REQUIRES(process.mutex) {
+  std::map<FileId, uint32_t> counts{{file, 0}};
+  process.open_descriptors = CountDescriptors(counts);
+  if (counts[file] != 0) return nullptr;
+  const auto found = process.contexts.find(file);
+  const auto context = std::move(found->second);
+  process.contexts.erase(found);
+  return context;
+}
+
+/// Notes that the program has closed a descriptor of a pipe, and counts the descriptors of all such pipes.
+///
+/// Counting looks at every descriptor of the process. So it waits for more pipes while thousands of
+/// descriptors are open: closing thousands of channels takes time in proportion to their number.
+///
+/// @return  empty until the descriptors are counted
+std::map<FileId, uint32_t> CountClosedPipes(Process& process, FileId closed) {
+  constexpr size_t kDescriptorsPerPipe = 256;
+  const sync::LockGuard lock(process.mutex);
+  process.closed_pipes.emplace(closed, 0);
+  if (process.closed_pipes.size() * kDescriptorsPerPipe < process.open_descriptors) return {};
+  process.open_descriptors = CountDescriptors(process.closed_pipes);
+  if (process.open_descriptors == 0) return {};  // the next close tries again
+  return std::exchange(process.closed_pipes, {});
+}
+
+bool HasPipe(const std::shared_ptr<Context>& context, FileId file) {
+  const auto lock = context->engine().Pause();
+  return context->HasPipe(file);
+}
+
 void ForgetFile(Process& process, FileId file) {
   if (FindEventChannel(file) != nullptr) return ForgetEventChannel(process, file);
   std::vector<std::shared_ptr<Context>> contexts;
   {
+    std::shared_ptr<Context> closed;  // destroyed after the lock, with its objects
     const sync::LockGuard lock(process.mutex);
-    if (const auto found = process.contexts.find(file); found != process.contexts.end()) {
-      if (CountDescriptors(file) != 0) return;
-      contexts.push_back(std::move(found->second));
-      process.contexts.erase(found);
-      // The last reference goes at the end of this function, with no lock held, and destroys the objects.
-    } else {
-      for (const auto& [unused, context] : process.contexts) contexts.push_back(context);
+    if (process.contexts.contains(file)) {
+      closed = TakeClosedContext(process, file);
+      return;
     }
+    for (const auto& [unused, context] : process.contexts) contexts.push_back(context);
   }
+  if (std::ranges::none_of(contexts, [&](const auto& context) { return HasPipe(context, file); })) return;
+  const std::map<FileId, uint32_t> pipes = CountClosedPipes(process, file);
   for (const auto& context : contexts) {
     const auto lock = context->engine().Pause();
-    if (context->HasPipe(file) && CountDescriptors(file) <= kOwnPipeEnds) context->ForgetPipe(file);
+    for (const auto& [pipe, descriptors] : pipes) {
+      if (descriptors <= kOwnPipeEnds) context->ForgetPipe(pipe);
+    }
   }
 }
 

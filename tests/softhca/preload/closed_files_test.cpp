@@ -5,10 +5,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <thread>
+#include <vector>
 
 #include "verbs/peer.hpp"
 
@@ -53,6 +56,51 @@ TEST(CloseHook, KeepsTheDeviceIfItsDescriptorsCannotBeCounted) {
   close(duplicate);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_NE(verbs::Pd(ibv_alloc_pd(context.get())), nullptr) << "the device is closed";
+}
+
+std::chrono::nanoseconds ThreadTime() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+TEST(CloseHook, TakesTimeInProportionToTheChannels) {
+  constexpr size_t kFew = 400, kMany = 4 * kFew, kDescriptorsPerChannel = 3;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  if (before.rlim_max < kDescriptorsPerChannel * kMany + 100) GTEST_SKIP() << "needs more descriptors";
+  const rlimit all{before.rlim_max, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &all), 0);
+  const auto closing = [](size_t channels) {
+    const verbs::Context context = verbs::Open();
+    std::vector<verbs::Channel> open;
+    for (size_t i = 0; i < channels; ++i) open.emplace_back(ibv_create_comp_channel(context.get()));
+    EXPECT_NE(open.back(), nullptr);
+    const auto start = ThreadTime();
+    open.clear();
+    return ThreadTime() - start;
+  };
+  const auto few = closing(kFew);
+  EXPECT_LT(closing(kMany), 8 * few) << "4 times as many";
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+TEST(CloseHook, GivesBackTheChannelsBesideManyOtherDescriptors) {
+  constexpr size_t kOthers = 800, kLimit = 1500;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit limit{std::min<rlim_t>(kLimit, before.rlim_cur), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  const int other = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  std::vector<int> others;
+  for (size_t i = 0; i < kOthers; ++i) others.push_back(fcntl(other, F_DUPFD_CLOEXEC, 0));
+  const verbs::Context context = verbs::Open();
+  for (size_t i = 0; i < kLimit; ++i) {
+    EXPECT_NE(verbs::Channel(ibv_create_comp_channel(context.get())), nullptr) << "no descriptors are left";
+  }
+  for (const int file : others) close(file);
+  close(other);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 }  // namespace
