@@ -47,15 +47,20 @@ void RingCompletionQueues(Hca& hca, uint32_t uar, uint64_t doorbell) {
   }
 }
 
-void PollDoorbells(Hca& hca) {
+/// @return  whether a send queue was rung
+bool PollDoorbells(Hca& hca) {
+  bool rung = false;
   for (const auto& [uar, page] : hca.uars()) {
     for (uint32_t i = 0; i < mlx5::kUarSendDoorbells; ++i) {
       const uint64_t doorbell = TakeDoorbell(page, mlx5::kUarSendDoorbell + i * mlx5::kUarSendDoorbellStep);
-      if (doorbell != 0) RingSendQueues(hca, uar, doorbell);
+      if (doorbell == 0) continue;
+      RingSendQueues(hca, uar, doorbell);
+      rung = true;
     }
     const uint64_t arm = TakeDoorbell(page, mlx5::kUarCqDoorbell);
     if (arm != 0) RingCompletionQueues(hca, uar, arm);
   }
+  return rung;
 }
 
 /// Ends the program with a sentence. What the NIC was doing is lost, and a doorbell or a frame cannot be
@@ -155,13 +160,24 @@ void Engine::Drain() {
 }
 
 bool Engine::RunOnce(uint64_t now_ns) {
+  bool rung = false;
+  for (auto& hca : devices_) rung |= PollDoorbells(*hca);
   bool worked = false;
-  for (auto& hca : devices_) {
-    PollDoorbells(*hca);
-    for (auto& [qpn, qp] : hca->qps()) {
-      if (qp->doorbell_pending || qp->state == mlx5::QpState::kError) worked |= network_->Run(*qp, now_ns);
+  const auto run = [&](auto&& is_due) {
+    for (auto& hca : devices_) {
+      for (auto& [qpn, qp] : hca->qps()) {
+        if (is_due(*qp)) worked |= network_->Run(*qp, now_ns);
+      }
     }
+  };
+  if (rung) {
+    // A register that was read before the doorbell may hold an earlier one.
+    for (auto& hca : devices_) PollDoorbells(*hca);
+    // Doorbells that are read together have lost their order. A card changes a key before a request that is
+    // posted afterwards reaches its peer.
+    run([](const QueuePair& qp) { return qp.doorbell_pending && BeginsWithKeyChange(qp); });
   }
+  run([](const QueuePair& qp) { return qp.doorbell_pending || qp.state == mlx5::QpState::kError; });
   worked |= network_->Poll(now_ns);
   if (!worked && !devices_.empty() && devices_.front()->observer() != nullptr) {
     devices_.front()->observer()->OnIdle();

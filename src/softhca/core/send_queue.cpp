@@ -1,5 +1,7 @@
 #include "core/send_queue.hpp"
 
+#include <cstring>
+
 #include "core/cq.hpp"
 #include "core/hca.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
@@ -16,6 +18,14 @@ void FetchPosted(QueuePair& qp) {
 }
 
 uint32_t PostedWqebbs(const QueuePair& qp, uint32_t index) { return qp.sends.Posted(index); }
+
+bool BeginsWithKeyChange(const QueuePair& qp) {
+  if (PostedWqebbs(qp, qp.send_index) == 0) return false;
+  mlx5::CtrlSegment control;
+  std::memcpy(&control, qp.sends.Entry(qp.send_index), sizeof control);
+  return static_cast<mlx5::WqeOpcode>(mlx5::FromBe(control.opmod_index_opcode) & 0xff) ==
+         mlx5::WqeOpcode::kUmr;
+}
 
 std::optional<WqeResult> FindInjectedFailure(const QueuePair& qp, uint16_t index) {
   const auto found = qp.injected_failures.find(index);

@@ -16,6 +16,9 @@ void FetchPosted(QueuePair& qp);
 /// Returns the number of WQEBBs that the doorbell record announces from `index` on.
 uint32_t PostedWqebbs(const QueuePair& qp, uint32_t index);
 
+/// Returns whether the next entry changes a memory window or an indirect key.
+bool BeginsWithKeyChange(const QueuePair& qp);
+
 /// Result of a send work queue entry.
 struct WqeResult {
   mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;

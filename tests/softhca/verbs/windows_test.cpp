@@ -260,6 +260,16 @@ TEST_F(Windows, LocalInvalidationClosesTheWindowUntilItIsBoundAgain) {
   EXPECT_EQ(WriteTo(window), IBV_WC_REM_ACCESS_ERR);
 }
 
+TEST_F(Windows, LocalInvalidationPrecedesARequestThatIsPostedAfterIt) {
+  const Window window = Alloc(IBV_MW_TYPE_2);
+  for (int i = 0; i < 20; ++i) {
+    Bind(window, Part());
+    Work(IBV_WR_LOCAL_INV).Invalidate(window->rkey).Flags(0).Post(b);
+    EXPECT_EQ(WriteTo(window), IBV_WC_REM_ACCESS_ERR) << i;
+    Reconnect();
+  }
+}
+
 TEST_F(Windows, LocalInvalidationRefusesWhatIsNoBoundWindowOfType2) {
   const Window bound = Alloc(IBV_MW_TYPE_2), unbound = Alloc(IBV_MW_TYPE_2), first = Alloc(IBV_MW_TYPE_1);
   Bind(bound, Part());
