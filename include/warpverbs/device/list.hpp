@@ -28,13 +28,17 @@ class ListPart {
       : view_(view), warp_(warp), entries_(entries), share_(share) {}
 
   /// Returns the slots that the part takes; more than the queue has if it needs too many.
-  WARPVERBS_DEVICE uint32_t CountSlots() const {
+  WARPVERBS_DEVICE uint32_t CountSlots() {
     uint32_t slots = 0;
+    bool one_each = true;
     for (uint32_t i = share_.begin + warp_.rank(); i < share_.end; i += warp_.size()) {
-      slots += SlotsOf(entries_[i], Joins(i));
+      const uint32_t own = SlotsOf(entries_[i], Joins(i));
+      one_each &= own == 1;
+      slots += own;
       if (slots > view_.depth) slots = view_.depth + 1;  // so that the sum of all threads fits
     }
-    return warp_.Sum(slots).all;
+    one_each_ = warp_.AllTrue(one_each);
+    return one_each_ ? share_.end - share_.begin : warp_.Sum(slots).all;
   }
 
   /// Returns an error of the entries that this lane counts.
@@ -51,7 +55,9 @@ class ListPart {
   ///
   /// @param index  the part's first slot
   /// @param last   last slot of the whole list: only its WQE has the caller's completion flags
+  /// @pre    CountSlots() was called
   WARPVERBS_DEVICE void Encode(uint32_t index, uint32_t last, uint32_t flags) const {
+    if (one_each_) return EncodeEach(index, last, flags);
     uint32_t open = share_.begin;  // first entry of the run that the next entries continue
     for (uint32_t tile = share_.begin; tile < share_.end; tile += warp_.size()) {
       const uint32_t i = tile + warp_.rank();
@@ -66,7 +72,7 @@ class ListPart {
       if (slots != 0) {
         const uint32_t at = index + sum.before;
         const auto write = WriteOf(entries_[first], entry);
-        const uint32_t own_flags = at + slots - 1 == last ? flags : WithoutCompletion(flags);
+        const uint32_t own_flags = FlagsOf(at + slots - 1, last, flags);
         slots == 1 ? write.template EncodeOne<A>(view_, at, own_flags)
                    : write.template Encode<A>(view_, at, own_flags);
       }
@@ -82,6 +88,23 @@ class ListPart {
 
  private:
   using Write = Message<WqeOpcode::kRdmaWrite>;
+
+  /// Writes entries that take a slot each. Loads the next ones before it writes.
+  WARPVERBS_DEVICE void EncodeEach(uint32_t index, uint32_t last, uint32_t flags) const {
+    uint32_t i = share_.begin + warp_.rank();
+    ListEntry next = i < share_.end ? entries_[i] : ListEntry{};
+    for (index += warp_.rank(); i < share_.end; index += warp_.size()) {
+      const ListEntry entry = next;
+      i += warp_.size();
+      if (i < share_.end) next = entries_[i];
+      WriteOf(entry, entry).template EncodeOne<A>(view_, index, FlagsOf(index, last, flags));
+    }
+  }
+
+  /// Returns the flags of the WQE whose last slot is `at`.
+  WARPVERBS_DEVICE static uint32_t FlagsOf(uint32_t at, uint32_t last, uint32_t flags) {
+    return at == last ? flags : WithoutCompletion(flags);
+  }
 
   /// Returns the write from the start of `first` to the end of `last`.
   WARPVERBS_DEVICE static Write WriteOf(const ListEntry& first, const ListEntry& last) {
@@ -108,6 +131,7 @@ class ListPart {
   Group<A, Warp> warp_;
   const ListEntry* entries_;
   Share share_;
+  bool one_each_ = false;  ///< each entry takes one slot: known from CountSlots()
 };
 
 }  // namespace warpverbs::inline v0_2::device

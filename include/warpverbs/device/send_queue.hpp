@@ -174,7 +174,7 @@ class SendQueue {
   WARPVERBS_DEVICE Posted PostListBy(const G& group, const ListEntry* entries, uint32_t count,
                                      const WaitLimit& limit, uint32_t flags) {
     state_.observer().Begin();
-    const ListPart<A> part(view(), group.warp(), entries, group.ShareOf(count));
+    ListPart<A> part(view(), group.warp(), entries, group.ShareOf(count));
     const RankSum written = group.SumOverWarps(part.CountSlots());
     const uint32_t slots = written.all != 0 ? written.all : 1;
     RequestError error = slots <= view().depth ? RequestError::kNone : RequestError::kTooManySlots;
