@@ -85,6 +85,8 @@ concept Arch = requires(uint32_t* word32, const uint32_t* read_only32, uint64_t*
   // Whether the lanes of a warp take every step together, so that no lane can wait in a loop for another.
   typename std::bool_constant<A::kLockstep>;
   { A::Lane() } -> std::same_as<uint32_t>;
+  // Returns the value, and keeps it in a register where a compiler would compute it again for each use.
+  { A::Keep(x32) } -> std::same_as<uint32_t>;
   // Lanes that certainly make this call together with the caller, including the caller; maybe not all that
   // do.
   { A::ActiveLanes() } -> std::same_as<LaneMask>;

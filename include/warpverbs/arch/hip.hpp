@@ -82,6 +82,7 @@ struct Hip {
   WARPVERBS_DEVICE static uint32_t Lane() {
     return __builtin_amdgcn_mbcnt_hi(~0U, __builtin_amdgcn_mbcnt_lo(~0U, 0));
   }
+  WARPVERBS_DEVICE static uint32_t Keep(uint32_t value) { return value; }
   WARPVERBS_DEVICE static LaneMask ActiveLanes() { return Ballot(~LaneMask{0}, true); }
   WARPVERBS_DEVICE static LaneMask WarpLanes() { return ActiveLanes(); }
   WARPVERBS_DEVICE static void SyncLanes(LaneMask) {

@@ -49,8 +49,8 @@ class Group<A, Warp> {
  public:
   WARPVERBS_DEVICE explicit Group(Warp warp)
       : lanes_(warp.lanes),
-        rank_(static_cast<uint32_t>(
-            __builtin_popcountll(warp.lanes & ((arch::LaneMask{1} << A::Lane()) - 1)))) {}
+        rank_(A::Keep(static_cast<uint32_t>(
+            __builtin_popcountll(warp.lanes & ((arch::LaneMask{1} << A::Lane()) - 1))))) {}
 
   WARPVERBS_DEVICE const Group& warp() const { return *this; }
   WARPVERBS_DEVICE arch::LaneMask lanes() const { return lanes_; }
