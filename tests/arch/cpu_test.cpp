@@ -28,6 +28,17 @@ TEST(Cpu, Load32ReadsOnlyItsWord) {
   EXPECT_EQ(Cpu::Load32(words + 1), 0x80000002U);
 }
 
+TEST(Cpu, StoreSegmentIfStoresOnlyIfToldTo) {
+  uint64_t words[2] = {1, 2};
+  auto* const bytes = reinterpret_cast<uint8_t*>(words);
+  Cpu::StoreSegmentIf(false, bytes, 3, 4);
+  EXPECT_EQ(words[0], 1U);
+  EXPECT_EQ(words[1], 2U);
+  Cpu::StoreSegmentIf(true, bytes, 3, 4);
+  EXPECT_EQ(words[0], 3U);
+  EXPECT_EQ(words[1], 4U);
+}
+
 TEST(Cpu, StoreReleaseOrdersEarlierStores) {
   uint32_t data = 0;
   uint32_t words[2] = {0, 7};

@@ -27,6 +27,9 @@ struct Cpu {
     const uint64_t words[2] = {low, high};
     std::memcpy(segment, words, sizeof words);
   }
+  static void StoreSegmentIf(bool stores, uint8_t* segment, uint64_t low, uint64_t high) {
+    if (stores) StoreSegment(segment, low, high);
+  }
   template <std::unsigned_integral T>
   static void StoreRelease(T* word, std::type_identity_t<T> value) {
     OrderStores();

@@ -94,6 +94,14 @@ struct BasicCuda {
   WARPVERBS_DEVICE static void StoreSegment(uint8_t* segment, uint64_t low, uint64_t high) {
     asm volatile("st.global.v2.b64 [%0], {%1, %2};" ::"l"(segment), "l"(low), "l"(high) : "memory");
   }
+  /// A predicate in place of a branch: what is stored can be computed before it is known.
+  WARPVERBS_DEVICE static void StoreSegmentIf(bool stores, uint8_t* segment, uint64_t low, uint64_t high) {
+    asm volatile(
+        "{\n\t.reg .pred %%stores;\n\tsetp.ne.u32 %%stores, %3, 0;\n\t"
+        "@%%stores st.global.v2.b64 [%0], {%1, %2};\n\t}" ::"l"(segment),
+        "l"(low), "l"(high), "r"(uint32_t{stores})
+        : "memory");
+  }
   WARPVERBS_DEVICE static void StoreRelease(uint32_t* word, uint32_t value) {
     Release();
     StoreReleased(word, value);

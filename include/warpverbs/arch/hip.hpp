@@ -24,6 +24,9 @@ struct Hip {
   WARPVERBS_DEVICE static void StoreSegment(uint8_t* segment, uint64_t low, uint64_t high) {
     *reinterpret_cast<Words*>(segment) = Words{low, high};
   }
+  WARPVERBS_DEVICE static void StoreSegmentIf(bool stores, uint8_t* segment, uint64_t low, uint64_t high) {
+    if (stores) StoreSegment(segment, low, high);
+  }
   template <std::unsigned_integral T>
   WARPVERBS_DEVICE static void StoreRelease(T* word, std::type_identity_t<T> value) {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);

@@ -27,6 +27,12 @@ concept Operation = requires(const T& operation, const QueueView& view, const Re
   { operation.Check(check) } -> std::same_as<RequestError>;
 };
 
+/// An operation of one slot that can be encoded before it is known whether the slot is the caller's.
+template <class T, class A>
+concept EncodesEarly = requires(const T& operation, const QueueView& view) {
+  operation.template EncodeOneIf<A>(true, view, uint32_t{}, uint32_t{});
+};
+
 /// Flags for every WQE of an operation except the last: completes only on error.
 WARPVERBS_HOST_DEVICE constexpr uint32_t WithoutCompletion(uint32_t flags) {
   return flags & ~uint32_t{mlx5::kCompletionMask | mlx5::kSolicited};
@@ -115,7 +121,14 @@ struct Message {
   /// Writes the one WQE of a message that is short enough, without a DUMP.
   template <arch::Arch A>
   WARPVERBS_DEVICE mlx5::Be64 EncodeOne(const QueueView& view, uint32_t index, uint32_t flags) const {
-    return EncodeAs<A>(view, index, {kOpcode, kHasRemote ? 2 : 1, flags, imm});
+    return EncodeBy(WqeWriter<A>(view, index), {kOpcode, kHeaderSegments, flags, imm});
+  }
+
+  /// Does the same if `writes`, which may be known late: nothing else waits for it.
+  template <arch::Arch A>
+  WARPVERBS_DEVICE mlx5::Be64 EncodeOneIf(bool writes, const QueueView& view, uint32_t index,
+                                          uint32_t flags) const {
+    return EncodeBy(WqeWriter<A, true>(view, index, writes), {kOpcode, kHeaderSegments, flags, imm});
   }
 
   /// @param in_order  a signal follows the data
@@ -128,6 +141,7 @@ struct Message {
   static constexpr bool kIsRead = kOpcode == WqeOpcode::kRdmaRead;
   static constexpr bool kIsWriteImm = kOpcode == WqeOpcode::kRdmaWriteImm;
   static constexpr bool kHasRemote = kOpcode == WqeOpcode::kRdmaWrite || kIsWriteImm || kIsRead;
+  static constexpr uint32_t kHeaderSegments = kHasRemote ? 2 : 1;
   /// Opcode of all pieces of a long message except the last.
   static constexpr WqeOpcode kPiece = kIsWriteImm ? WqeOpcode::kRdmaWrite : kOpcode;
 
@@ -160,7 +174,7 @@ struct Message {
           const bool is_last = rest <= longest;
           piece.local.bytes = is_last ? rest : longest;
           const ControlFields last{kOpcode, 2, flags, imm}, other{kPiece, 2, WithoutCompletion(flags)};
-          const mlx5::Be64 doorbell = piece.template EncodeAs<A>(view, index, is_last ? last : other);
+          const mlx5::Be64 doorbell = piece.EncodeBy(WqeWriter<A>(view, index), is_last ? last : other);
           if (is_last) return doorbell;
           piece.remote.addr += longest;
           piece.local.addr += longest;
@@ -171,9 +185,8 @@ struct Message {
   }
 
   /// @param control  counts the segments before the first entry
-  template <arch::Arch A>
-  WARPVERBS_DEVICE mlx5::Be64 EncodeAs(const QueueView& view, uint32_t index, ControlFields control) const {
-    const WqeWriter<A> wqe(view, index);
+  template <class Writer>
+  WARPVERBS_DEVICE mlx5::Be64 EncodeBy(const Writer& wqe, ControlFields control) const {
     if constexpr (kHasRemote) wqe.Remote(remote);
     control.segments += wqe.Data(control.segments, local);
     control.segments += wqe.Data(control.segments, second);

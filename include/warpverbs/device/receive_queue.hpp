@@ -93,7 +93,8 @@ class ReceiveQueue {
     const LocalMemory parts[] = {local, second};
     for (const LocalMemory& part : parts) {
       if (part.bytes == 0 || segment == end) continue;
-      StoreDataSegment<A>(segment, part);
+      const SegmentWords words = DataSegment<A>(part);
+      A::StoreSegment(segment, words.low, words.high);
       segment += mlx5::kSegmentBytes;
     }
     if (segment != end) A::StoreSegment(segment, A::Join(0, A::ToBe32(mlx5::kInvalidLkey).raw), 0);

@@ -32,6 +32,7 @@ template <arch::Arch A, Sharing S, Cooperation C = Thread, Observing V = Unobser
 class SendQueue {
   static constexpr bool kAlone = std::is_same_v<C, Thread>;
   static constexpr bool kShares = !std::is_same_v<S, Exclusive>;
+  static constexpr bool kContends = std::is_same_v<S, Contended>;
   /// Lanes in lockstep cannot wait in loops for each other, as sharers do.
   static constexpr bool kLanesCollide = kAlone && A::kLockstep && kShares;
   static_assert(kShares || !std::is_same_v<C, Block>, "the warps of a block share the queue: use Shared");
@@ -196,7 +197,7 @@ class SendQueue {
     } else if (group.IsLeader()) {
       doorbell = Nop().Encode<A>(view(), base, flags);
     }
-    return {state_.ToStatus(Publish(group, base, end, doorbell, limit.abort)), {end - 1}};
+    return {Publish(group, base, end, doorbell, limit.abort), {end - 1}};
   }
 
   /// Returns the smallest error that a thread of a group has found.
@@ -212,19 +213,24 @@ class SendQueue {
   template <class G>
   WARPVERBS_DEVICE bool TryReserve(const G& group, bool wanted, uint32_t all, const uint64_t* abort,
                                    uint32_t& base) {
-    if constexpr (kShares) {
+    if constexpr (kContends) {
       bool taken = group.AllTrue(wanted & state_.ok()) && group.IsLeader();
       if (taken) taken = state_.TryReserve(all, abort);
       const Code code = taken ? Code::kOk : Code::kFull;
       taken = BroadcastReservation(group, state_.end().reserved() - all, code, base) == Code::kOk;
       if (!taken) group.SyncEnter();  // for the next broadcast
       return taken;
+    } else if constexpr (kShares) {
+      bool taken = group.AllTrue(wanted & state_.ok()) & group.IsLeader() & state_.HasCredit(all);
+      uint32_t before = 0;
+      if (taken) before = state_.end().BeginReserve(all);
+      base = group.Broadcast(state_.end().reserved());  // while the compare-swap is on its way
+      taken = taken && state_.end().EndReserve(all, before);
+      return group.AllTrue(taken | !group.IsLeader());
     } else {
       if constexpr (kChecked) wanted = wanted && (!group.IsLeader() || state_.end().IsOnlyPoster());
-      if (!group.AllTrue(wanted & state_.HasCredit(all))) return false;
-      state_.end().TryReserve(all);  // each lane counts for itself, without a broadcast of the leader
-      base = state_.end().reserved() - all;
-      return true;
+      base = state_.end().reserved();  // each lane counts for itself, without a broadcast of the leader
+      return group.AllTrue(wanted & state_.HasCredit(all)) && state_.end().TryReserve(all);
     }
   }
 
@@ -246,14 +252,26 @@ class SendQueue {
   ///
   /// @param doorbell  of the leader: first 8 bytes of the last WQE
   template <class G>
-  WARPVERBS_DEVICE Code Publish(const G& group, uint32_t base, uint32_t end, mlx5::Be64 doorbell,
-                                const uint64_t* abort) {
+  WARPVERBS_DEVICE Status Publish(const G& group, uint32_t base, uint32_t end, mlx5::Be64 doorbell,
+                                  const uint64_t* abort) {
     group.Sync();
+    if constexpr (!kContends) {
+      // The group learns this while the WQEs are on their way to memory. A post that is next cannot fail.
+      const bool next = !kShares || group.AllTrue(!group.IsLeader() | state_.end().IsNextToPublish(base));
+      if (__builtin_expect(next, true)) {
+        if (group.IsLeader()) {
+          state_.Ring(base, end, doorbell);
+        } else {
+          state_.end().SetReserved(end);
+        }
+        return {};
+      }
+    }
     Code code = Code::kOk;
     if (group.IsLeader()) code = state_.Publish(base, end, doorbell, abort);
-    if constexpr (kShares) code = group.Broadcast(code);  // an exclusive post cannot fail here
+    code = group.Broadcast(code);
     if (!group.IsLeader() && code == Code::kOk) state_.end().SetReserved(end);
-    return code;
+    return state_.ToStatus(code);
   }
 
   /// Posts on the fast path without branches: a branch costs a lone warp more than the arithmetic that it
@@ -265,12 +283,18 @@ class SendQueue {
     const uint32_t slots = operation.Slots(view());
     const bool fast = (slots == 1) & (Validate(operation, slots) == RequestError::kNone);
     uint32_t base = 0;
-    if (!__builtin_expect(TryReserve(group, fast, group.size(), abort, base), true)) return false;
+    const bool reserved = TryReserve(group, fast, group.size(), abort, base);
     const uint32_t index = base + group.rank();
-    const mlx5::Be64 doorbell = EncodeOne<A>(operation, view(), index, flags);
-    const Code code = Publish(group, base, base + group.size(), doorbell, abort);
-    posted = {{}, {index}};
-    if (__builtin_expect(code != Code::kOk, false)) posted.status = state_.ToStatus(code);
+    mlx5::Be64 doorbell;
+    if constexpr (!std::is_same_v<G, Group<A, Thread>> && EncodesEarly<O, A>) {
+      // While the lanes vote on it. A lone thread has no such wait, and is faster by a branch.
+      doorbell = operation.template EncodeOneIf<A>(reserved, view(), index, flags);
+      if (!__builtin_expect(reserved, true)) return false;
+    } else {
+      if (!__builtin_expect(reserved, true)) return false;
+      doorbell = EncodeOne<A>(operation, view(), index, flags);
+    }
+    posted = {Publish(group, base, base + group.size(), doorbell, abort), {index}};
     return true;
   }
 
@@ -304,12 +328,11 @@ class SendQueue {
     if (!group.AllTrue(state_.ok()))
       state_.MarkFailed();  // the leader learns of an error that any thread has seen
     uint32_t base = 0;
-    Code code = Reserve(group, slots * group.size(), limit, base);
+    const Code code = Reserve(group, slots * group.size(), limit, base);
     if (code != Code::kOk) return {state_.ToStatus(code), state_.RefusedTicket()};
     const uint32_t index = base + slots * group.rank();
     const mlx5::Be64 doorbell = operation.template Encode<A>(view(), index, flags);
-    code = Publish(group, base, base + slots * group.size(), doorbell, limit.abort);
-    return {state_.ToStatus(code), {index + slots - 1}};
+    return {Publish(group, base, base + slots * group.size(), doorbell, limit.abort), {index + slots - 1}};
   }
 
   /// Lets each lane post for itself, one after another: their operations differ too much, or are too many.
@@ -381,8 +404,7 @@ class SendQueue<A, S, C, V>::Batch {
     if (!state_.submitted && state_.status.ok()) {
       while (state_.next != state_.end) FillWithNop();
       const uint32_t end = state_.base + state_.slots * queue_.group_.size();
-      const Code code = queue_.Publish(queue_.group_, state_.base, end, state_.doorbell, state_.abort);
-      state_.status = queue_.state_.ToStatus(code);
+      state_.status = queue_.Publish(queue_.group_, state_.base, end, state_.doorbell, state_.abort);
       state_.submitted = true;
     }
     return {state_.status, {state_.end - 1}};

@@ -84,8 +84,16 @@ class QueueEnd<A, Shared> {
   ///
   /// A plain add would hand out slots that are not free, and slots cannot be given back. The compare-swap
   /// covers only its own half of the word, so posters that publish meanwhile do not disturb it.
-  WARPVERBS_DEVICE bool TryReserve(uint32_t slots) {
-    const uint32_t before = A::CompareSwap32(Half(1), reserved_, reserved_ + slots);
+  WARPVERBS_DEVICE bool TryReserve(uint32_t slots) { return EndReserve(slots, BeginReserve(slots)); }
+
+  /// TryReserve() in two calls: a GPU waits some 500 cycles for the compare-swap, and what its thread does
+  /// between the calls takes no time.
+  ///
+  /// @return  what EndReserve() needs
+  WARPVERBS_DEVICE uint32_t BeginReserve(uint32_t slots) const {
+    return A::CompareSwap32(Half(1), reserved_, reserved_ + slots);
+  }
+  WARPVERBS_DEVICE bool EndReserve(uint32_t slots, uint32_t before) {
     const bool mine = before == reserved_;
     reserved_ = mine ? reserved_ + slots : before;
     return mine;

@@ -31,12 +31,6 @@ class QueueState : public QueueCore<A, S, O> {
     cursor_ = CompletionCursor<A>(reserved);
   }
 
-  /// Reserves the next slots, up to end().reserved(), if they are known to be free and no other poster is
-  /// faster.
-  WARPVERBS_DEVICE bool TryReserve(uint32_t slots, const uint64_t*) {
-    return HasCredit(slots) && end_.TryReserve(slots);
-  }
-
   /// Reserves the next slots, up to end().reserved(), as soon as they are free: kOk, kFull, kTimeout,
   /// kAborted, kError, or kInvalid for a poster that may not post at all.
   ///
@@ -62,27 +56,30 @@ class QueueState : public QueueCore<A, S, O> {
     return code == Code::kTimeout && limit.deadline_ns == 0 ? Code::kFull : code;
   }
 
-  /// Rings for the WQEs of [base, end) once all earlier ones are published, or leaves that to the poster
-  /// behind them: kOk or kError.
+  /// Rings for the WQEs of [base, end), and publishes them.
   ///
   /// @param doorbell  first 8 bytes of the last WQE
-  WARPVERBS_DEVICE Code Publish(uint32_t base, uint32_t end, mlx5::Be64 doorbell, const uint64_t* abort) {
-    if (__builtin_expect(!end_.IsNextToPublish(base), false)) {
-      A::Release();  // now, while there is time: the poster that is next holds up all behind it
-      // Doorbells leave in order.
-      const Code code =
-          this->AwaitPredecessors(base, abort, [&] { return end_.ReloadIsNextToPublish(base); });
-      if (code != Code::kOk) return code;
-      if (MayDeferDoorbell(base, end)) {
-        end_.PublishDeferred(end);
-        observer().Published(base, end, false);
-        return Code::kOk;
-      }
-    }
+  /// @pre    end().IsNextToPublish(base)
+  WARPVERBS_DEVICE void Ring(uint32_t base, uint32_t end, mlx5::Be64 doorbell) {
     queue_.UpdateSendDbrRecord(end);
     queue_.RingDoorbell(doorbell);
     end_.Publish(end);
     observer().Published(base, end, true);
+  }
+
+  /// Does the same as soon as all earlier slots are published, or leaves the doorbell to the poster behind
+  /// them: kOk or kError.
+  WARPVERBS_DEVICE Code Publish(uint32_t base, uint32_t end, mlx5::Be64 doorbell, const uint64_t* abort) {
+    A::Release();  // now, while there is time: the poster that is next holds up all behind it
+    // Doorbells leave in order.
+    const Code code = this->AwaitPredecessors(base, abort, [&] { return end_.ReloadIsNextToPublish(base); });
+    if (code != Code::kOk) return code;
+    if (!MayDeferDoorbell(base, end)) {
+      Ring(base, end, doorbell);
+      return Code::kOk;
+    }
+    end_.PublishDeferred(end);
+    observer().Published(base, end, false);
     return Code::kOk;
   }
 

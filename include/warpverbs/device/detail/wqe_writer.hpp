@@ -30,21 +30,27 @@ struct ControlFields {
   uint32_t opmod = 0;
 };
 
-/// Writes a data segment, of a send or a receive.
+/// The 16 bytes of a segment, as native words.
+struct SegmentWords {
+  uint64_t low, high;
+};
+
+/// Returns the data segment of a send or a receive.
 template <arch::Arch A>
-WARPVERBS_DEVICE void StoreDataSegment(uint8_t* at, const LocalMemory& local) {
+WARPVERBS_DEVICE SegmentWords DataSegment(const LocalMemory& local) {
   const mlx5::Be32 bytes = A::ToBe32(static_cast<uint32_t>(local.bytes));
-  A::StoreSegment(at, A::Join(bytes.raw, local.lkey.raw), A::ToBe64(local.addr).raw);
+  return {A::Join(bytes.raw, local.lkey.raw), A::ToBe64(local.addr).raw};
 }
 
 /// Writes one WQE from slot `index` on, 16 bytes at a time.
 ///
+/// @tparam kIf  the caller knows only late whether to write: all is computed, and stored if `writes`
 /// @source  rdma-core v44, providers/mlx5/qp.c, _mlx5_post_send(); byte for byte in tests/{device,e2e}
-template <arch::Arch A>
+template <arch::Arch A, bool kIf = false>
 class WqeWriter {
  public:
-  WARPVERBS_DEVICE WqeWriter(const QueueView& view, uint32_t index)
-      : view_(view), index_(index), slot_(SlotOf(index)) {}
+  WARPVERBS_DEVICE WqeWriter(const QueueView& view, uint32_t index, bool writes = true)
+      : view_(view), index_(index), slot_(SlotOf(index)), writes_(writes) {}
 
   /// Returns the first 8 bytes of the control segment, the value for the doorbell register.
   WARPVERBS_DEVICE mlx5::Be64 Doorbell(const ControlFields& control) const {
@@ -55,31 +61,31 @@ class WqeWriter {
   /// Writes the control segment, and returns Doorbell().
   WARPVERBS_DEVICE mlx5::Be64 Control(const ControlFields& control) const {
     const mlx5::Be64 doorbell = Doorbell(control);
-    A::StoreSegment(slot_, doorbell.raw, A::Join(control.flags << 24, control.imm.raw));
+    Store(slot_, {doorbell.raw, A::Join(control.flags << 24, control.imm.raw)});
     return doorbell;
   }
 
   WARPVERBS_DEVICE void Remote(const RemoteMemory& remote) const {
-    A::StoreSegment(slot_ + mlx5::kSegmentBytes, A::ToBe64(remote.addr).raw, remote.rkey.raw);
+    Store(slot_ + mlx5::kSegmentBytes, {A::ToBe64(remote.addr).raw, remote.rkey.raw});
   }
 
   /// Writes a data segment, and returns the number written: 0 for an empty message, since a length of 0 means
   /// 2 GiB.
   WARPVERBS_DEVICE uint32_t Data(uint32_t segment, const LocalMemory& local) const {
     if (local.bytes == 0) return 0;
-    StoreDataSegment<A>(At(segment), local);
+    Store(At(segment), DataSegment<A>(local));
     return 1;
   }
 
   /// Writes a segment of two 64-bit operands.
   WARPVERBS_DEVICE void Pair64(uint32_t segment, uint64_t first, uint64_t second) const {
-    A::StoreSegment(At(segment), A::ToBe64(first).raw, A::ToBe64(second).raw);
+    Store(At(segment), {A::ToBe64(first).raw, A::ToBe64(second).raw});
   }
 
   /// Writes a segment of four 32-bit operands.
   WARPVERBS_DEVICE void Quad32(uint32_t segment, const uint32_t (&words)[4]) const {
-    A::StoreSegment(At(segment), A::Join(A::ToBe32(words[0]).raw, A::ToBe32(words[1]).raw),
-                    A::Join(A::ToBe32(words[2]).raw, A::ToBe32(words[3]).raw));
+    Store(At(segment), {A::Join(A::ToBe32(words[0]).raw, A::ToBe32(words[1]).raw),
+                        A::Join(A::ToBe32(words[2]).raw, A::ToBe32(words[3]).raw)});
   }
 
   /// Writes the payload behind the remote address, and returns its number of segments.
@@ -87,13 +93,21 @@ class WqeWriter {
   WARPVERBS_DEVICE uint32_t Inline(const T& value) const {
     uint32_t words[8] = {A::ToBe32(mlx5::kInlineFlag | static_cast<uint32_t>(sizeof(T))).raw};
     __builtin_memcpy(words + 1, &value, sizeof(T));
-    A::StoreSegment(At(2), A::Join(words[0], words[1]), A::Join(words[2], words[3]));
+    Store(At(2), {A::Join(words[0], words[1]), A::Join(words[2], words[3])});
     if constexpr (sizeof words[0] + sizeof(T) <= mlx5::kSegmentBytes) return 1;
-    A::StoreSegment(At(3), A::Join(words[4], words[5]), A::Join(words[6], words[7]));
+    Store(At(3), {A::Join(words[4], words[5]), A::Join(words[6], words[7])});
     return 2;
   }
 
  private:
+  WARPVERBS_DEVICE void Store(uint8_t* segment, const SegmentWords& words) const {
+    if constexpr (kIf) {
+      A::StoreSegmentIf(writes_, segment, words.low, words.high);
+    } else {
+      A::StoreSegment(segment, words.low, words.high);
+    }
+  }
+
   WARPVERBS_DEVICE uint8_t* SlotOf(uint32_t index) const {
     return view_.sq + uint64_t{index & (view_.depth - 1)} * mlx5::kWqebbBytes;
   }
@@ -107,6 +121,7 @@ class WqeWriter {
   const QueueView& view_;
   uint32_t index_;
   uint8_t* slot_;
+  bool writes_;
 };
 
 }  // namespace warpverbs::inline v0_2::device
