@@ -17,6 +17,7 @@ host::EndpointConfig ConfigOf(const EndpointObject& object, const py::dict& sett
                               .peers = object.peers ? &object.peers->table : nullptr};
   Take(settings, "depth", config.depth);
   Take(settings, "cq_depth", config.cq_depth);
+  Take(settings, "contended", config.contended);
   Take(settings, "receive_depth", config.receive_depth);
   Take(settings, "receive_scatter", config.receive_scatter);
   Take(settings, "wait_on_cq", config.wait_on_cq);
@@ -95,9 +96,12 @@ py::object LastError(const Endpoint& self) {
 py::object CountersOf(const Endpoint& self) {
   const auto object = self.Get();
   if (object->endpoint->on_gpu()) return py::none();
-  const uint64_t tail = arch::Cpu::Load(&object->endpoint->View().control->tail);
+  const device::QueueView view = object->endpoint->View();
+  const device::QueueControl& control = *view.control;
+  const bool contended = (view.flags & device::kContended) != 0;
+  const uint64_t posted = arch::Cpu::Load(contended ? &control.ready : &control.tail);
   const uint64_t receives = object->receives ? arch::Cpu::Load(object->endpoint->ReceiveView().state) : 0;
-  return MakeTuple("EndpointCounters", static_cast<uint32_t>(tail), static_cast<uint32_t>(receives >> 32),
+  return MakeTuple("EndpointCounters", static_cast<uint32_t>(posted), static_cast<uint32_t>(receives >> 32),
                    static_cast<uint32_t>(receives));
 }
 

@@ -77,16 +77,16 @@ void PostAndWait(const EndpointObject& object, const Operation& operation, const
     throw host::Error(what, "by " + NameOf(endpoint), "the endpoint is not connected",
                       "Call connect() first");
   }
-  device::SendQueue<arch::Cpu, device::Shared> queue(endpoint.View());
-  device::Posted posted{};
-  device::Status status = InPieces(endpoint, deadline, [&](const device::WaitLimit& limit) {
-    posted = queue.Post(operation, limit);
-    return posted.status;
+  const device::Status status = device::WithSendQueue<arch::Cpu>(endpoint.View(), [&](auto& queue) {
+    device::Posted posted{};
+    const device::Status post = InPieces(endpoint, deadline, [&](const device::WaitLimit& limit) {
+      posted = queue.Post(operation, limit);
+      return posted.status;
+    });
+    if (!post.ok()) return post;
+    return InPieces(endpoint, deadline,
+                    [&](const device::WaitLimit& limit) { return queue.Wait(posted.ticket, limit); });
   });
-  if (status.ok()) {
-    status = InPieces(endpoint, deadline,
-                      [&](const device::WaitLimit& limit) { return queue.Wait(posted.ticket, limit); });
-  }
   if (!status.ok()) Fail(endpoint, what, status, "Keep the memory until reset(): the NIC may still use it");
 }
 

@@ -129,11 +129,14 @@ def test_endpoint_describes_what_was_chosen(pair):
     assert str(pair.a.qpn) in repr(pair.a)
 
 
-def test_counters_count_posts(pair):
+@pytest.mark.parametrize("contended", [False, True])
+def test_counters_count_posts(nic, contended):
+    pair = Pair(nic, contended=contended)
     before = pair.a.counters()
     for _ in range(3):
         pair.a.write(pair.local, pair.remote.remote(), timeout=SOON)
     assert pair.a.counters().sends_posted == before.sends_posted + 3
+    assert (pair.target == pair.source).all()
 
 
 def test_views_are_addresses_for_kernels(nic):

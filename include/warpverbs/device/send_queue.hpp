@@ -455,4 +455,16 @@ class SendQueue<A, S, C, V>::Batch {
   BatchState state_;
 };
 
+/// Calls a function with a SendQueue for any posters of a queue: Contended if it was made for those, or else
+/// Shared. For code that does not know before it runs.
+template <arch::Arch A, class F>
+WARPVERBS_DEVICE auto WithSendQueue(const QueueView& view, const F& use, const PosterState& poster = {}) {
+  if ((view.flags & kContended) != 0) {
+    SendQueue<A, Contended> queue(view, {}, poster);
+    return use(queue);
+  }
+  SendQueue<A, Shared> queue(view, {}, poster);
+  return use(queue);
+}
+
 }  // namespace warpverbs::inline v0_2::device

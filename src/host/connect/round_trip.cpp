@@ -41,16 +41,17 @@ device::WaitLimit Until(Deadline deadline) {
 /// Posts, and waits in pieces for the completion, with a CallWaitCheck() after each.
 device::Status PostAndWait(const Endpoint& endpoint, const auto& operation, Deadline deadline) {
   constexpr std::chrono::milliseconds kPiece(100);
-  device::SendQueue<Cpu, device::Exclusive> queue(endpoint.View());
-  const device::Posted posted = queue.Post(operation, Until(deadline));
-  if (!posted.status.ok()) return posted.status;
-  while (true) {
-    const Deadline now = std::chrono::steady_clock::now();
-    const Deadline end = deadline - now > kPiece ? now + kPiece : deadline;
-    const device::Status status = queue.Wait(posted.ticket, Until(end));
-    if (status.code != device::Code::kTimeout || end == deadline) return status;
-    CallWaitCheck();
-  }
+  return device::WithSendQueue<Cpu>(endpoint.View(), [&](auto& queue) -> device::Status {
+    const device::Posted posted = queue.Post(operation, Until(deadline));
+    if (!posted.status.ok()) return posted.status;
+    while (true) {
+      const Deadline now = std::chrono::steady_clock::now();
+      const Deadline end = deadline - now > kPiece ? now + kPiece : deadline;
+      const device::Status status = queue.Wait(posted.ticket, Until(end));
+      if (status.code != device::Code::kTimeout || end == deadline) return status;
+      CallWaitCheck();
+    }
+  });
 }
 
 std::string Pair(uint32_t from_qpn, uint32_t to_qpn) {

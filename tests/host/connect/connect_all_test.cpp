@@ -40,6 +40,12 @@ TEST_F(ConnectAllTest, AcceptsEmptyLists) {
   ExpectConnects(a, b);
 }
 
+TEST_F(ConnectAllTest, MakesTheRoundTripOnContendedQueues) {
+  Side a(device_, 2, {.depth = 4, .contended = true}), b(device_, 2, {.depth = 4, .contended = true});
+  ExpectConnects(a, b);
+  EXPECT_EQ(a.list()[0]->View().control->ready, 1u);
+}
+
 TEST_F(ConnectAllTest, LeavesQueuesUsableAfterTheRoundTrip) {
   for (const CqMode mode : {CqMode::kCollapsed, CqMode::kRing}) {
     Side a(device_, 1, {.depth = 4, .cq_mode = mode}), b(device_, 1, {.depth = 4, .cq_mode = mode});
