@@ -27,7 +27,7 @@ class EndpointConfig:
     doorbell: str = "auto"  #: "gpu": the poster rings; "host_proxy": a host thread does; "host_posts": it also posts
     cq_mode: str = "ring"  #: "ring" keeps the cause of an error; "collapsed" takes less memory
     cq_depth: int = 0  #: completions that the ring keeps; 0: as many as depth
-    contended: bool = False  #: all posters are of sharing "contended": a queue for many warps of different blocks
+    contended: bool = False  #: for warps of many blocks of a C++ kernel; kernels in Python are refused (WV_SHARING)
     wait_on_cq: bool = False  #: kernels may post a wait for a completion queue
     over_pcie: bool = False  #: the NIC reaches queues in GPU memory over PCIe
     completions: Optional[_core.SharedCompletions] = None  #: ring that several endpoints share; overrides cq_mode
