@@ -64,6 +64,19 @@ TYPED_TEST(WarpQueue, PostsForAllLanesByOneDoorbell) {
   }
 }
 
+TYPED_TEST(WarpQueue, FlushesByAnyLaneWhatAllLanesHavePosted) {
+  for (int round = 0; round < 20; ++round) {
+    TestQueue memory(64);  // nothing completes
+    RunLanes(kAll, [&](uint32_t lane) {
+      typename TestFixture::Queue queue(ViewFor<TypeParam>(memory), Warp(kAll));
+      ASSERT_TRUE(queue.Post(Write(Remote(this->to_[lane]), Local(this->from_[lane]))).status.ok());
+      if (lane == kLanes - 1) {
+        EXPECT_EQ(queue.Flush(InAMillisecond()).code, Code::kTimeout) << round;
+      }
+    });
+  }
+}
+
 TYPED_TEST(WarpQueue, ContinuesOverManyRounds) {
   constexpr uint32_t kRounds = 40;
   TestQueue memory(16, 0U - 100);

@@ -264,6 +264,8 @@ class SendQueue {
         } else {
           state_.end().SetReserved(end);
         }
+        // A Flush() by any lane covers the post. A lane of an exclusive group counts for itself.
+        if constexpr (kShares) group.Sync();
         return {};
       }
     }
@@ -287,7 +289,7 @@ class SendQueue {
     const uint32_t index = base + group.rank();
     mlx5::Be64 doorbell;
     if constexpr (!std::is_same_v<G, Group<A, Thread>> && EncodesEarly<O, A>) {
-      // While the lanes vote on it. A lone thread has no such wait, and is faster by a branch.
+      // Encodes while the lanes vote. A lone thread does not vote, so a branch is faster for it.
       doorbell = operation.template EncodeOneIf<A>(reserved, view(), index, flags);
       if (!__builtin_expect(reserved, true)) return false;
     } else {
@@ -455,8 +457,13 @@ class SendQueue<A, S, C, V>::Batch {
   BatchState state_;
 };
 
-/// Calls a function with a SendQueue for any posters of a queue: Contended if it was made for those, or else
-/// Shared. For code that does not know before it runs.
+/// Calls `use` with a SendQueue of this thread, for code that learns only at run time which posters a queue
+/// was made for: Contended on a queue with kContended, otherwise Shared.
+///
+/// @param use     callable that takes either SendQueue by reference, and returns the same type for both
+/// @param poster  as for SendQueue
+/// @pre  no exclusive poster uses the queue meanwhile
+/// @return  what `use` returns
 template <arch::Arch A, class F>
 WARPVERBS_DEVICE auto WithSendQueue(const QueueView& view, const F& use, const PosterState& poster = {}) {
   if ((view.flags & kContended) != 0) {
