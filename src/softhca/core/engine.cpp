@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <new>
+#include <utility>
 
 #include "core/pacing.hpp"
 #include "core/send_queue.hpp"
@@ -106,7 +107,7 @@ sync::UniqueLock Engine::Pause() WARPVERBS_NO_THREAD_SAFETY_ANALYSIS {
   sync::UniqueLock lock(mutex_);
   pausing_.fetch_sub(1);
   // Doorbells rung before the command take effect before it.
-  for (auto& hca : devices_) PollDoorbells(*hca);
+  for (auto& hca : devices_) rung_ |= PollDoorbells(*hca);
   return lock;
 }
 
@@ -160,8 +161,7 @@ void Engine::Drain() {
 }
 
 bool Engine::RunOnce(uint64_t now_ns) {
-  bool rung = false;
-  for (auto& hca : devices_) rung |= PollDoorbells(*hca);
+  for (auto& hca : devices_) rung_ |= PollDoorbells(*hca);
   bool worked = false;
   const auto run = [&](auto&& is_due) {
     for (auto& hca : devices_) {
@@ -170,8 +170,9 @@ bool Engine::RunOnce(uint64_t now_ns) {
       }
     }
   };
-  if (rung) {
-    // A register that was read before the doorbell may hold an earlier one.
+  if (std::exchange(rung_, false)) {
+    // The first reading may have missed a doorbell that was rung before one that it found: it had already
+    // read that register.
     for (auto& hca : devices_) PollDoorbells(*hca);
     // Doorbells that are read together have lost their order. A card changes a key before a request that is
     // posted afterwards reaches its peer.

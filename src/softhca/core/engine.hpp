@@ -42,6 +42,7 @@ class Engine {
   std::unique_ptr<Network> network_;  // declared first: the queue pairs' channels use it
   std::vector<std::unique_ptr<Hca>> devices_;
   sync::Mutex mutex_;
+  bool rung_ WARPVERBS_GUARDED_BY(mutex_) = false;  ///< a send doorbell was read since the last pass
   std::atomic<int> pausing_{0};
   std::atomic<bool> stop_{false};
   std::thread thread_;
