@@ -193,13 +193,13 @@ void ForgetEventChannel(Process& process, FileId file) {
 
 /// Takes a context out of the process if the program has closed its last descriptor.
 ///
-/// @return  null if it is still open
+/// @return  the context; null if a descriptor is still open, or the descriptors cannot be counted
 std::shared_ptr<Context> TakeClosedContext(Process& process, FileId file) WARPVERBS_REQUIRES(process.mutex) {
   std::map<FileId, uint32_t> counts{{file, 0}};
   process.open_descriptors = CountDescriptors(counts);
   if (counts[file] != 0) return nullptr;
   const auto found = process.contexts.find(file);
-  const auto context = std::move(found->second);
+  auto context = std::move(found->second);
   process.contexts.erase(found);
   return context;
 }
@@ -220,6 +220,14 @@ std::map<FileId, uint32_t> CountClosedPipes(Process& process, FileId closed) {
   return std::exchange(process.closed_pipes, {});
 }
 
+/// Returns all contexts. Destroy them with no lock held: a last reference may go.
+std::vector<std::shared_ptr<Context>> ContextsOf(Process& process) {
+  std::vector<std::shared_ptr<Context>> contexts;
+  const sync::LockGuard lock(process.mutex);
+  for (const auto& [unused, context] : process.contexts) contexts.push_back(context);
+  return contexts;
+}
+
 bool HasPipe(const std::shared_ptr<Context>& context, FileId file) {
   const auto lock = context->engine().Pause();
   return context->HasPipe(file);
@@ -227,7 +235,6 @@ bool HasPipe(const std::shared_ptr<Context>& context, FileId file) {
 
 void ForgetFile(Process& process, FileId file) {
   if (FindEventChannel(file) != nullptr) return ForgetEventChannel(process, file);
-  std::vector<std::shared_ptr<Context>> contexts;
   {
     std::shared_ptr<Context> closed;  // destroyed after the lock, with its objects
     const sync::LockGuard lock(process.mutex);
@@ -235,11 +242,13 @@ void ForgetFile(Process& process, FileId file) {
       closed = TakeClosedContext(process, file);
       return;
     }
-    for (const auto& [unused, context] : process.contexts) contexts.push_back(context);
   }
-  if (std::ranges::none_of(contexts, [&](const auto& context) { return HasPipe(context, file); })) return;
+  if (std::ranges::none_of(ContextsOf(process), [&](const auto& context) { return HasPipe(context, file); }))
+    return;
   const std::map<FileId, uint32_t> pipes = CountClosedPipes(process, file);
-  for (const auto& context : contexts) {
+  if (pipes.empty()) return;
+  for (const auto& context :
+       ContextsOf(process)) {  // also those that were opened meanwhile: all pipes are theirs
     const auto lock = context->engine().Pause();
     for (const auto& [pipe, descriptors] : pipes) {
       if (descriptors <= kOwnPipeEnds) context->ForgetPipe(pipe);
@@ -318,11 +327,7 @@ Engine* ProcessEngine() {
 void SendAsyncEvent(uint32_t device, uint32_t type, uint8_t port) {
   Process* const process = Current();
   if (process == nullptr) return;
-  std::vector<std::shared_ptr<Context>> contexts;  // destroyed after the lock: a last reference may go
-  {
-    const sync::LockGuard lock(process->mutex);
-    for (const auto& [unused, context] : process->contexts) contexts.push_back(context);
-  }
+  const auto contexts = ContextsOf(*process);  // destroyed after the lock
   const auto lock = process->engine->Pause();
   for (const auto& context : contexts) {
     if (context->device() == device) context->SendAsync(type, port);

@@ -80,8 +80,10 @@ TEST(CloseHook, TakesTimeInProportionToTheChannels) {
     open.clear();
     return ThreadTime() - start;
   };
-  const auto few = closing(kFew);
-  EXPECT_LT(closing(kMany), 8 * few) << "4 times as many";
+  const auto shortest = [&](size_t channels) {
+    return std::min({closing(channels), closing(channels), closing(channels)});
+  };
+  EXPECT_LT(shortest(kMany), 8 * shortest(kFew)) << "4 times as many";
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
@@ -89,6 +91,7 @@ TEST(CloseHook, GivesBackTheChannelsBesideManyOtherDescriptors) {
   constexpr size_t kOthers = 800, kLimit = 1500;
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  if (before.rlim_cur < kOthers + 100) GTEST_SKIP() << "needs more descriptors";
   const rlimit limit{std::min<rlim_t>(kLimit, before.rlim_cur), before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
   const int other = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -263,7 +263,7 @@ TEST_F(Windows, LocalInvalidationClosesTheWindowUntilItIsBoundAgain) {
 TEST_F(Windows, LocalInvalidationPrecedesARequestThatIsPostedAfterIt) {
   const Window window = Alloc(IBV_MW_TYPE_2);
   for (int i = 0; i < 20; ++i) {
-    Bind(window, Part());
+    ASSERT_EQ(Bind(window, Part()).status, IBV_WC_SUCCESS) << i;
     Work(IBV_WR_LOCAL_INV).Invalidate(window->rkey).Flags(0).Post(b);
     EXPECT_EQ(WriteTo(window), IBV_WC_REM_ACCESS_ERR) << i;
     Reconnect();
