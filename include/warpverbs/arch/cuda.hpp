@@ -203,7 +203,8 @@ struct BasicCuda {
     asm("mov.u32 %0, %%laneid;" : "=r"(lane));
     return lane;
   }
-  /// The assembler computes values again, but no votes. It does not know that this one is never 0.
+  /// Makes the value depend on a vote: the assembler repeats arithmetic for each use, but not a vote. It does
+  /// not know that this one is never 0.
   WARPVERBS_DEVICE static uint32_t Keep(uint32_t value) { return cuda::ActiveMask() != 0 ? value : 0; }
   WARPVERBS_DEVICE static LaneMask ActiveLanes() { return cuda::ActiveMask(); }
   WARPVERBS_DEVICE static LaneMask WarpLanes() {

@@ -17,8 +17,8 @@ class Network {
   /// @errors  CommandError: a resource, such as a UDP port, is not available
   virtual void OnTransition(QueuePair& qp) = 0;
 
-  /// Sends all datagrams that are posted to a queue pair, before a command that a card, which is quicker,
-  /// would execute after them.
+  /// Sends all datagrams that are posted to a queue pair. Called before a command that a card would execute
+  /// after them.
   virtual void FinishDatagrams(QueuePair& /*qp*/) {}
 
   /// Handles a change of the multicast groups that queue pairs are attached to.

@@ -86,13 +86,14 @@ class QueueEnd<A, Shared> {
   /// covers only its own half of the word, so posters that publish meanwhile do not disturb it.
   WARPVERBS_DEVICE bool TryReserve(uint32_t slots) { return EndReserve(slots, BeginReserve(slots)); }
 
-  /// TryReserve() in two calls: a GPU waits some 500 cycles for the compare-swap, and what its thread does
-  /// between the calls takes no time.
+  /// Sends the compare-swap of TryReserve(). What a GPU computes before EndReserve() is hidden behind it:
+  /// some 500 cycles on an H100.
   ///
-  /// @return  what EndReserve() needs
+  /// @return  the end that memory had, for EndReserve()
   WARPVERBS_DEVICE uint32_t BeginReserve(uint32_t slots) const {
     return A::CompareSwap32(Half(1), reserved_, reserved_ + slots);
   }
+  /// Returns whether BeginReserve() has reserved the slots. Updates reserved().
   WARPVERBS_DEVICE bool EndReserve(uint32_t slots, uint32_t before) {
     const bool mine = before == reserved_;
     reserved_ = mine ? reserved_ + slots : before;

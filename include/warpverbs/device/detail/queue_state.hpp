@@ -67,8 +67,8 @@ class QueueState : public QueueCore<A, S, O> {
     observer().Published(base, end, true);
   }
 
-  /// Does the same as soon as all earlier slots are published, or leaves the doorbell to the poster behind
-  /// them: kOk or kError.
+  /// Waits until all earlier slots are published, then does what Ring() does, or leaves the doorbell to the
+  /// next poster: kOk or kError.
   WARPVERBS_DEVICE Code Publish(uint32_t base, uint32_t end, mlx5::Be64 doorbell, const uint64_t* abort) {
     A::Release();  // now, while there is time: the poster that is next holds up all behind it
     // Doorbells leave in order.
