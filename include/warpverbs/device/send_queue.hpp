@@ -221,7 +221,9 @@ class SendQueue {
       if (!taken) group.SyncEnter();  // for the next broadcast
       return taken;
     } else if constexpr (kShares) {
-      bool taken = group.AllTrue(wanted & state_.ok()) & group.IsLeader() & state_.HasCredit(all);
+      const bool all_want = group.AllTrue(wanted & state_.ok());
+      const bool fits = state_.HasCredit(all);
+      bool taken = all_want & fits & group.IsLeader();
       uint32_t before = 0;
       if (taken) before = state_.end().BeginReserve(all);
       base = group.Broadcast(state_.end().reserved());  // while the compare-swap is on its way
@@ -257,7 +259,8 @@ class SendQueue {
     group.Sync();
     if constexpr (!kContends) {
       // The group learns this while the WQEs are on their way to memory. A post that is next cannot fail.
-      const bool next = !kShares || group.AllTrue(!group.IsLeader() | state_.end().IsNextToPublish(base));
+      const bool follows = !group.IsLeader();
+      const bool next = !kShares || group.AllTrue(follows | state_.end().IsNextToPublish(base));
       if (__builtin_expect(next, true)) {
         if (group.IsLeader()) {
           state_.Ring(base, end, doorbell);

@@ -224,6 +224,7 @@ std::map<FileId, uint32_t> CountClosedPipes(Process& process, FileId closed) {
 std::vector<std::shared_ptr<Context>> ContextsOf(Process& process) {
   std::vector<std::shared_ptr<Context>> contexts;
   const sync::LockGuard lock(process.mutex);
+  contexts.reserve(process.contexts.size());
   for (const auto& [unused, context] : process.contexts) contexts.push_back(context);
   return contexts;
 }
