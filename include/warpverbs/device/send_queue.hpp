@@ -257,8 +257,9 @@ class SendQueue {
   WARPVERBS_DEVICE Status Publish(const G& group, uint32_t base, uint32_t end, mlx5::Be64 doorbell,
                                   const uint64_t* abort) {
     group.Sync();
-    if constexpr (!kContends) {
+    if constexpr (!kContends && !std::is_same_v<G, Group<A, Block>>) {
       // The group learns this while the WQEs are on their way to memory. A post that is next cannot fail.
+      // Not for a block, whose vote is one more barrier.
       const bool follows = !group.IsLeader();
       const bool next = !kShares || group.AllTrue(follows | state_.end().IsNextToPublish(base));
       if (__builtin_expect(next, true)) {
