@@ -250,6 +250,17 @@ class SendQueue {
     return code;
   }
 
+  WARPVERBS_DEVICE Code PublishAsLeader(uint32_t base, uint32_t end, mlx5::Be64 doorbell,
+                                        const uint64_t* abort) {
+    if constexpr (!kContends) {
+      if (!kShares || state_.end().IsNextToPublish(base)) {
+        state_.Ring(base, end, doorbell);
+        return Code::kOk;
+      }
+    }
+    return state_.Publish(base, end, doorbell, abort);
+  }
+
   /// Publishes what the threads of a group have written.
   ///
   /// @param doorbell  of the leader: first 8 bytes of the last WQE
@@ -274,7 +285,7 @@ class SendQueue {
       }
     }
     Code code = Code::kOk;
-    if (group.IsLeader()) code = state_.Publish(base, end, doorbell, abort);
+    if (group.IsLeader()) code = PublishAsLeader(base, end, doorbell, abort);
     code = group.Broadcast(code);
     if (!group.IsLeader() && code == Code::kOk) state_.end().SetReserved(end);
     return state_.ToStatus(code);
