@@ -250,9 +250,10 @@ class SendQueue {
     return code;
   }
 
+  template <class G>
   WARPVERBS_DEVICE Code PublishAsLeader(uint32_t base, uint32_t end, mlx5::Be64 doorbell,
                                         const uint64_t* abort) {
-    if constexpr (!kContends) {
+    if constexpr (!kContends && std::is_same_v<G, Group<A, Block>>) {  // others have voted on it
       if (!kShares || state_.end().IsNextToPublish(base)) {
         state_.Ring(base, end, doorbell);
         return Code::kOk;
@@ -285,7 +286,7 @@ class SendQueue {
       }
     }
     Code code = Code::kOk;
-    if (group.IsLeader()) code = PublishAsLeader(base, end, doorbell, abort);
+    if (group.IsLeader()) code = PublishAsLeader<G>(base, end, doorbell, abort);
     code = group.Broadcast(code);
     if (!group.IsLeader() && code == Code::kOk) state_.end().SetReserved(end);
     return state_.ToStatus(code);
