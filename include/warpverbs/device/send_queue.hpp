@@ -250,11 +250,12 @@ class SendQueue {
     return code;
   }
 
+  /// Publishes for a group. Only the leader of a block looks here whether it is next: warps have voted on it.
   template <class G>
   WARPVERBS_DEVICE Code PublishAsLeader(uint32_t base, uint32_t end, mlx5::Be64 doorbell,
                                         const uint64_t* abort) {
-    if constexpr (!kContends && std::is_same_v<G, Group<A, Block>>) {  // others have voted on it
-      if (!kShares || state_.end().IsNextToPublish(base)) {
+    if constexpr (!kContends && std::is_same_v<G, Group<A, Block>>) {
+      if (state_.end().IsNextToPublish(base)) {
         state_.Ring(base, end, doorbell);
         return Code::kOk;
       }

@@ -248,8 +248,8 @@ void ForgetFile(Process& process, FileId file) {
     return;
   const std::map<FileId, uint32_t> pipes = CountClosedPipes(process, file);
   if (pipes.empty()) return;
-  for (const auto& context :
-       ContextsOf(process)) {  // also those that were opened meanwhile: all pipes are theirs
+  // Again: a pipe may be of a context that was opened meanwhile.
+  for (const auto& context : ContextsOf(process)) {
     const auto lock = context->engine().Pause();
     for (const auto& [pipe, descriptors] : pipes) {
       if (descriptors <= kOwnPipeEnds) context->ForgetPipe(pipe);
