@@ -121,6 +121,9 @@ class DataPathCost(unittest.TestCase):
     def test_block_reserves_and_rings_once_for_all_its_warps(self):
         self.goldens.block_shared()
 
+    def test_group_stores_nothing_to_a_full_queue(self):
+        self.goldens.full_queue()
+
     def test_low_level_post_loads_nothing(self):
         self.goldens.low_level_post()
 
@@ -189,6 +192,10 @@ class GoldensCatch(unittest.TestCase):
             self.refuses("post_contended", "PostShared", r"fence\.(?:release|acq_rel)", change)
             self.refuses("post_relaxed_shared", "PostRelaxedShared", r"fence\.(?:release|acq_rel)", change)
             self.refuses("poll", "LowLevelPoll", r"fence\.", change)
+
+    def test_a_store_without_its_predicate(self):
+        for kernel in ("WarpExclusive", "WarpShared", "BlockShared"):
+            self.refuses("full_queue", kernel, r"@%stores (st\S+ .*)", "{1};")
 
     def test_a_missing_barrier(self):
         goldens = self.compilation.spoiled("BlockShared", r"bar\.sync", "")

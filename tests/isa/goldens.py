@@ -93,6 +93,16 @@ class Goldens:
         for threads in (WARP, BLOCK):
             self._expect_posts("BlockShared", RESERVE + threads * WQE + RING + PUBLISH, wqes=threads, lanes=threads)
 
+    def full_queue(self):
+        """A post of a group computes its WQEs before it knows whether they fit. If not, they are not stored."""
+        full = 2  # Code::kFull
+        for kernel, lanes in (("WarpExclusive", WARP), ("WarpShared", WARP), ("BlockShared", BLOCK)):
+            queue = nic.SendQueue(depth=lanes, first=lanes, busy=1)
+            stores = {queue.word(o) for o in self._run(kernel, queue, 1, lanes) if re.match("@?st|atom", o.name)}
+            expect(f"{kernel} on a full queue: stores", stores, {"result"})
+            for lane in range(lanes):
+                expect(f"{kernel} on a full queue: code", queue.result(lane)[0], full)
+
     def post_counted(self):
         """Counting adds no access of memory to a post. Tracing adds two events; the time of a post is read before."""
         self._expect_posts("CountedExclusive", WQE + RING + STORE_END)

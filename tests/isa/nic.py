@@ -22,8 +22,8 @@ def swapped(value):
 class SendQueue(ptx.Memory):
     """A queue whose NIC completes each WQE as soon as its doorbell is rung."""
 
-    def __init__(self, depth=64, first=0, has_record=True, base=0, collapsed=False):
-        """@param first      index of the next WQE; all earlier ones are complete
+    def __init__(self, depth=64, first=0, has_record=True, base=0, collapsed=False, busy=0):
+        """@param first      index of the next WQE; all earlier ones but the last `busy` are complete
         @param base       offset of each address, so that one memory can hold several queues
         @param collapsed  the CQ has one CQE, else a ring of its own"""
         super().__init__()
@@ -33,11 +33,12 @@ class SendQueue(ptx.Memory):
         self.set(DOORBELL + base, bytes(8))
         self.set(RECORD + base, bytes(4))
         self.set(CONTROL + base, struct.pack("<II", first & 0xFFFFFFFF, first & 0xFFFFFFFF).ljust(CONTROL_BYTES, b"\0"))
-        self.set(CURSOR + base, struct.pack("<II", first & 0xFFFFFFFF, first & 0xFFFFFFFF))
+        completed = first - busy
+        self.set(CURSOR + base, struct.pack("<II", completed & 0xFFFFFFFF, completed & 0xFFFFFFFF))
         self.set(CQE + base, b"\xff" * 64 * self.cqes)
         self.set(RESULT, b"\xff" * 8 * MAX_THREADS)
-        self._completed = first - 1
-        self._complete(first - 1)
+        self._completed = completed - 1
+        self._complete(completed - 1)
 
     def _complete(self, index):
         """Completes the WQEs up to `index`, which counts modulo 2^16."""

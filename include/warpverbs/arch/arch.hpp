@@ -52,7 +52,7 @@ concept Arch = requires(uint32_t* word32, const uint32_t* read_only32, uint64_t*
 
   // Stores 16 aligned bytes of a WQE, without order.
   A::StoreSegment(bytes, x, x);
-  // Does the same only if the first argument is true. A GPU computes the others before it knows the first.
+  // Does the same only if the first argument is true. CUDA computes the others before it knows the first.
   A::StoreSegmentIf(true, bytes, x, x);
   // Stores a word that the NIC or other posters read, after all earlier stores, including doorbells.
   A::StoreRelease(word32, uint32_t{});

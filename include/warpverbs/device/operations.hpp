@@ -124,8 +124,8 @@ struct Message {
     return EncodeBy(WqeWriter<A>(view, index), {kOpcode, kHeaderSegments, flags, imm});
   }
 
-  /// Computes the WQE as EncodeOne() does, and stores it only if `writes`. The computation does not wait for
-  /// `writes`.
+  /// Computes the WQE as EncodeOne() does, and stores it only if `writes`. On CUDA the computation does not
+  /// wait for `writes`.
   template <arch::Arch A>
   WARPVERBS_DEVICE mlx5::Be64 EncodeOneIf(bool writes, const QueueView& view, uint32_t index,
                                           uint32_t flags) const {

@@ -213,7 +213,7 @@ class SendQueue {
   template <class G>
   WARPVERBS_DEVICE bool TryReserve(const G& group, bool wanted, uint32_t all, const uint64_t* abort,
                                    uint32_t& base) {
-    if constexpr (kContends) {
+    if constexpr (kContends || std::is_same_v<G, Group<A, Block>>) {
       bool taken = group.AllTrue(wanted & state_.ok()) && group.IsLeader();
       if (taken) taken = state_.TryReserve(all, abort);
       const Code code = taken ? Code::kOk : Code::kFull;
@@ -250,7 +250,8 @@ class SendQueue {
     return code;
   }
 
-  /// Publishes for a group. Only the leader of a block looks here whether it is next: warps have voted on it.
+  /// Publishes for a group. Only the leader of a block looks whether it is next: of a thread or warp it is known
+  /// that it is not, and contended posters look by themselves.
   template <class G>
   WARPVERBS_DEVICE Code PublishAsLeader(uint32_t base, uint32_t end, mlx5::Be64 doorbell,
                                         const uint64_t* abort) {
@@ -270,27 +271,35 @@ class SendQueue {
   WARPVERBS_DEVICE Status Publish(const G& group, uint32_t base, uint32_t end, mlx5::Be64 doorbell,
                                   const uint64_t* abort) {
     group.Sync();
-    if constexpr (!kContends && !std::is_same_v<G, Group<A, Block>>) {
-      // The group learns this while the WQEs are on their way to memory. A post that is next cannot fail.
-      // Not for a block, whose vote is one more barrier.
-      const bool follows = !group.IsLeader();
-      const bool next = !kShares || group.AllTrue(follows | state_.end().IsNextToPublish(base));
-      if (__builtin_expect(next, true)) {
-        if (group.IsLeader()) {
-          state_.Ring(base, end, doorbell);
-        } else {
-          state_.end().SetReserved(end);
+    if constexpr (!kShares) {
+      RingAsGroup(group, base, end, doorbell);
+      return {};
+    } else {
+      if constexpr (!kContends && !std::is_same_v<G, Group<A, Block>>) {
+        // The group votes while the WQEs are on their way to memory. A post that is next cannot fail. Not for a
+        // block, whose vote is one more barrier.
+        const bool follows = !group.IsLeader();
+        if (__builtin_expect(group.AllTrue(follows | state_.end().IsNextToPublish(base)), true)) {
+          RingAsGroup(group, base, end, doorbell);
+          return {};
         }
-        // A Flush() by any lane covers the post. A lane of an exclusive group counts for itself.
-        if constexpr (kShares) group.Sync();
-        return {};
       }
+      Code code = Code::kOk;
+      if (group.IsLeader()) code = PublishAsLeader<G>(base, end, doorbell, abort);
+      code = group.Broadcast(code);
+      if (!group.IsLeader() && code == Code::kOk) state_.end().SetReserved(end);
+      return state_.ToStatus(code);
     }
-    Code code = Code::kOk;
-    if (group.IsLeader()) code = PublishAsLeader<G>(base, end, doorbell, abort);
-    code = group.Broadcast(code);
-    if (!group.IsLeader() && code == Code::kOk) state_.end().SetReserved(end);
-    return state_.ToStatus(code);
+  }
+
+  /// Rings for a post that is next.
+  template <class G>
+  WARPVERBS_DEVICE void RingAsGroup(const G& group, uint32_t base, uint32_t end, mlx5::Be64 doorbell) {
+    if (group.IsLeader()) {
+      state_.Ring(base, end, doorbell);
+    } else {
+      state_.end().SetReserved(end);
+    }
   }
 
   /// Posts on the fast path without branches: a branch costs a lone warp more than the arithmetic that it

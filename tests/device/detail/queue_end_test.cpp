@@ -24,8 +24,6 @@ TEST(ExclusiveQueueEnd, CountsInARegisterAndIsStoredWhenPublished) {
   QueueEnd<Cpu, Exclusive> end(&control);
   EXPECT_EQ(end.reserved(), 7U);
   EXPECT_TRUE(end.TryReserve(3));
-  EXPECT_TRUE(end.IsNextToPublish(7));
-  EXPECT_FALSE(end.HasSuccessor(10)) << "an exclusive queue has no other poster";
   EXPECT_EQ(end.reserved(), 10U);
   EXPECT_EQ(control.tail, Word(7, 7));
   end.Publish(10);

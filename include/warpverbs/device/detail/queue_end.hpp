@@ -46,11 +46,7 @@ class QueueEnd<A, Exclusive> {
     reserved_ += slots;
     return true;
   }
-  WARPVERBS_DEVICE bool IsNextToPublish(uint32_t) const { return true; }
-  WARPVERBS_DEVICE bool ReloadIsNextToPublish(uint32_t) { return true; }
-  WARPVERBS_DEVICE bool HasSuccessor(uint32_t) const { return false; }
   WARPVERBS_DEVICE void Publish(uint32_t end) { A::Store(&control_->tail, A::Join(end, end)); }
-  WARPVERBS_DEVICE void PublishDeferred(uint32_t) {}
   WARPVERBS_DEVICE void SetReserved(uint32_t end) { reserved_ = end; }
 
  private:
@@ -86,8 +82,8 @@ class QueueEnd<A, Shared> {
   /// covers only its own half of the word, so posters that publish meanwhile do not disturb it.
   WARPVERBS_DEVICE bool TryReserve(uint32_t slots) { return EndReserve(slots, BeginReserve(slots)); }
 
-  /// Sends the compare-swap of TryReserve(). What a GPU computes before EndReserve() is hidden behind it:
-  /// some 500 cycles on an H100.
+  /// Sends the compare-swap of TryReserve(). It takes some 500 cycles on an H100; what is computed before
+  /// EndReserve() overlaps it.
   ///
   /// @return  the end that memory had, for EndReserve()
   WARPVERBS_DEVICE uint32_t BeginReserve(uint32_t slots) const {

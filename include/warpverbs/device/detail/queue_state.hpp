@@ -25,6 +25,12 @@ class QueueState : public QueueCore<A, S, O> {
     return end_.reserved() + slots - cursor_.completed() <= credit_;
   }
 
+  /// Reserves the next slots, up to end().reserved(), if they are known to be free and no other poster was
+  /// faster.
+  WARPVERBS_DEVICE bool TryReserve(uint32_t slots, const uint64_t*) {
+    return HasCredit(slots) && end_.TryReserve(slots);
+  }
+
   /// Makes `reserved` the end of the queue.
   WARPVERBS_DEVICE void StartAt(uint32_t reserved) {
     end_.SetReserved(reserved);
@@ -84,9 +90,13 @@ class QueueState : public QueueCore<A, S, O> {
   }
 
   /// Finds the last slot that any thread has posted before the call.
+  ///
+  /// The caller's copy may be newer than what it loads: the leader of its group has published both.
   WARPVERBS_DEVICE Code LastTicket(Ticket& last, const WaitLimit&) {
+    const uint32_t own = end_.published();
     end_.Reload();
-    last = {end_.published() - 1};
+    const uint32_t loaded = end_.published();
+    last = {(own - loaded <= view().depth ? own : loaded) - 1};
     return Code::kOk;
   }
 

@@ -44,9 +44,9 @@ WARPVERBS_DEVICE SegmentWords DataSegment(const LocalMemory& local) {
 
 /// Writes one WQE from slot `index` on, 16 bytes at a time.
 ///
-/// @tparam kIf  the caller knows only late whether to write: all is computed, and stored if `writes`
+/// @tparam kConditional  the caller knows only late whether to write: all is computed, and stored if `writes`
 /// @source  rdma-core v44, providers/mlx5/qp.c, _mlx5_post_send(); byte for byte in tests/{device,e2e}
-template <arch::Arch A, bool kIf = false>
+template <arch::Arch A, bool kConditional = false>
 class WqeWriter {
  public:
   WARPVERBS_DEVICE WqeWriter(const QueueView& view, uint32_t index, bool writes = true)
@@ -101,7 +101,7 @@ class WqeWriter {
 
  private:
   WARPVERBS_DEVICE void Store(uint8_t* segment, const SegmentWords& words) const {
-    if constexpr (kIf) {
+    if constexpr (kConditional) {
       A::StoreSegmentIf(writes_, segment, words.low, words.high);
     } else {
       A::StoreSegment(segment, words.low, words.high);
