@@ -41,7 +41,7 @@ std::optional<programs::EarlyExit> Parse(int argc, char** argv, Options& options
       ->allow_extra_args(false);
   app.add_option("--output", options.output, "Write to a file, not to standard output")->type_name("FILE");
   app.add_option("--gpu-offset", options.offset_ns,
-                 "Add this to the times of GPUs, not what the program finds")
+                 "Nanoseconds to add to the times of GPUs, in place of the offset that the program finds")
       ->type_name("NS");
   app.set_version_flag("--version", "warpverbs-trace " WARPVERBS_PROGRAMS_VERSION);
   return programs::ParseCommandLine(app, argc, argv, [] {});

@@ -112,9 +112,7 @@ void Hca::ReregisterMemory(uint32_t key, const Mkey& mkey) {
 }
 
 uint32_t Hca::AllocWindow(uint32_t pdn, bool revocable) {
-  // The program chooses the low byte of a revocable window's key; 0 until it does.
-  const auto variant = revocable ? std::optional<uint8_t>{0} : std::nullopt;
-  return RegisterMemory({.pdn = pdn, .revocable = revocable, .free = true, .window = RegionAddress{}}, variant);
+  return RegisterMemory({.pdn = pdn, .revocable = revocable, .free = true, .window = RegionAddress{}});
 }
 
 void Hca::DeallocWindow(uint32_t key) {

@@ -207,7 +207,8 @@ std::shared_ptr<Context> TakeClosedContext(Process& process, FileId file) WARPVE
 /// Notes that the program has closed a descriptor of a pipe, and counts the descriptors of all such pipes.
 ///
 /// Counting looks at every descriptor of the process. So it waits for more pipes while thousands of
-/// descriptors are open: closing thousands of channels takes time in proportion to their number.
+/// descriptors are open: closing thousands of channels takes time in proportion to their number. Until then
+/// each of these pipes keeps two descriptors of softhca's own.
 ///
 /// @return  empty until the descriptors are counted
 std::map<FileId, uint32_t> CountClosedPipes(Process& process, FileId closed) {

@@ -19,13 +19,13 @@ and serves it until it ends.
 
 The first server that answers is used. When it does not answer any more, the next one is.
 
-Applications must belong to the user that runs this program.
+Applications with rings must belong to the user that runs this program.
 
 Without a NIC: softhca --devx-events -- warpverbs-gpuiod PATH=HOST:PORT
 
 Exit status:
   0  ended by SIGINT or SIGTERM
-  1  the mount or the NIC is not to be had; the message says which
+  1  the mount or the NIC is not available; the message says which
   2  the command line is invalid)";
 
 bool ParseServer(std::string_view text, ServerAddress& server) {
@@ -84,7 +84,7 @@ std::variant<GpuiodOptions, programs::EarlyExit> ParseGpuiodOptions(int argc, co
       }));
   bool fuse = false, allow_other = false;
   app.add_flag("--fuse", fuse, "Mount the files of the servers on PATH, an empty folder");
-  app.add_flag("--allow-other", allow_other, "With --fuse: for all users, as the files' rights say")
+  app.add_flag("--allow-other", allow_other, "With --fuse: let all users use the mount; the files' permissions apply")
       ->needs("--fuse");
   app.add_option(
          "--socket", options.daemon.socket_path,
