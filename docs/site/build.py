@@ -18,6 +18,7 @@ import markdown
 SITE = "docs/site"
 HEADERS = "include/warpverbs"
 CONTROL = "src/softhca/control/softhca_control.h"
+BY_MACROS = "include/warpverbs/device_abi.h"  # macros declare its functions, so its page is its text
 THEME = pathlib.Path("/usr/share/doxygen-awesome-css")
 STYLES = ("doxygen-awesome.css", "doxygen-awesome-sidebar-only.css")
 # Pages at the top of the tree of pages, in its order. Any other page is below the first page that links to it.
@@ -33,9 +34,9 @@ def label(name):
 
 
 def public_headers(root):
-    """Returns the headers that a program may include, relative to `root`."""
-    found = sorted(path.relative_to(root) for path in (root / HEADERS).rglob("*.hpp"))
-    return [str(path) for path in found if "detail" not in path.parts] + [CONTROL]
+    """Returns the headers of the reference: those that a program may include, relative to `root`."""
+    found = sorted(path.relative_to(root) for path in (root / HEADERS).rglob("*.h*"))
+    return [str(path) for path in found if "detail" not in path.parts and str(path) != BY_MACROS] + [CONTROL]
 
 
 def descriptions(root):
@@ -43,7 +44,7 @@ def descriptions(root):
     found = {}
     for line in (root / HEADERS / "README.md").read_text().splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if name := re.fullmatch(r"\[.*\]\(([a-z0-9_/]+\.hpp)\)", cells[0]):
+        if name := re.fullmatch(r"\[.*\]\(([a-z0-9_/]+\.h(?:pp)?)\)", cells[0]):
             found[f"{HEADERS}/{name[1]}"] = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", cells[1])
     return found
 
@@ -152,7 +153,7 @@ def stage_header(text, name, description):
     text = text.replace("::inline v0_2", "")
     lines = text.split("\n")
     for index, line in enumerate(lines):
-        if re.match(r"namespace |#ifdef __cplusplus", line):
+        if re.match(r"namespace |#ifdef __cplusplus|#ifndef HF3FS_API", line):
             first = index
             while lines[first - 1].startswith("///"):
                 first -= 1
