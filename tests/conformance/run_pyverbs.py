@@ -53,9 +53,11 @@ def main():
     passed = int(outcome["ran"]) - sum(counts.values())
     print(f"{passed} passed, {len(failed)} failed, {counts.get('skipped', 0)} skipped")
     unexpected = sorted(set(failed) - KNOWN_FAILURES)
-    if unexpected or len(failed) > len(KNOWN_FAILURES) or passed < LEAST_PASSED:
+    ended = ran.returncode == (1 if failed else 0)  # a crash at the end has another status
+    if unexpected or len(failed) > len(KNOWN_FAILURES) or passed < LEAST_PASSED or not ended:
         print(ran.stdout)
-        print("failed:", ", ".join(unexpected or failed), f"and {passed} passed, of which {LEAST_PASSED} are expected")
+        print(f"failed: {', '.join(unexpected or failed) or 'none'}; {passed} passed, at least {LEAST_PASSED} expected;",
+              f"exit status {ran.returncode}")  # fmt: skip
         return 1
     return 0
 
