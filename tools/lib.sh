@@ -49,7 +49,7 @@ third_party_packages=(
   "qperf=runs on softhca: bandwidths and latencies"
   "iperf=runs on softhca: a TCP program over rsockets"
   "tshark=dissects the frames that softhca writes"
-  "spin=searches the model of the shared queue"
+  "spin=searches the models of the shared and the contended queue"
 )
 fuzz_packages=(
   "clang-16=has libFuzzer"
