@@ -121,7 +121,7 @@ write_basic_package_version_file(warpverbs-config-version.cmake COMPATIBILITY Sa
 install(FILES "${PROJECT_BINARY_DIR}/warpverbs-config.cmake" "${PROJECT_BINARY_DIR}/warpverbs-config-version.cmake"
   DESTINATION "${package_dir}")
 
-# The folders are those of the source tree, so that links between these documents resolve. The site of tools/docs has no others.
+# The folders are those of the source tree, so that links between these documents resolve.
 install(FILES README.md CHANGELOG.md SECURITY.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT documentation)
 install(FILES include/warpverbs/README.md DESTINATION "${CMAKE_INSTALL_DOCDIR}/include/warpverbs" COMPONENT documentation)
 install(DIRECTORY docs examples DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT documentation

@@ -250,8 +250,8 @@ class SendQueue {
     return code;
   }
 
-  /// Publishes for a group. Only the leader of a block looks whether it is next: of a thread or warp it is known
-  /// that it is not, and contended posters look by themselves.
+  /// Publishes for a group. Checks whether a block's leader is next: threads and warps come here only if they
+  /// are not, and contended posters check by themselves.
   template <class G>
   WARPVERBS_DEVICE Code PublishAsLeader(uint32_t base, uint32_t end, mlx5::Be64 doorbell,
                                         const uint64_t* abort) {
@@ -265,6 +265,9 @@ class SendQueue {
   }
 
   /// Publishes what the threads of a group have written.
+  ///
+  /// Ends with a barrier on a shared queue: what a thread does afterwards, a Flush() or a post that it leads,
+  /// comes behind the leader's stores.
   ///
   /// @param doorbell  of the leader: first 8 bytes of the last WQE
   template <class G>
@@ -281,12 +284,14 @@ class SendQueue {
         const bool follows = !group.IsLeader();
         if (__builtin_expect(group.AllTrue(follows | state_.end().IsNextToPublish(base)), true)) {
           RingAsGroup(group, base, end, doorbell);
+          group.Sync();
           return {};
         }
       }
       Code code = Code::kOk;
       if (group.IsLeader()) code = PublishAsLeader<G>(base, end, doorbell, abort);
       code = group.Broadcast(code);
+      if constexpr (!std::is_same_v<G, Group<A, Block>>) group.Sync();  // a block's broadcast is a barrier
       if (!group.IsLeader() && code == Code::kOk) state_.end().SetReserved(end);
       return state_.ToStatus(code);
     }
@@ -347,7 +352,9 @@ class SendQueue {
       const bool fits = error == RequestError::kNone && slots * group.size() <= view().depth;
       if (!group.AllTrue(fits && same)) {
         if constexpr (std::is_same_v<Cooperating, Block>) {
-          return PostBy(group.warp(), operation, limit, flags);
+          const Posted posted = PostBy(group.warp(), operation, limit, flags);
+          group.Sync();  // as every call of a block ends
+          return posted;
         } else {
           return PostOneByOne(group, operation, limit, flags);
         }
@@ -371,13 +378,14 @@ class SendQueue {
     for (arch::LaneMask rest = group.lanes(); rest != 0;) {
       const uint32_t lane = Group<A, Warp>::Last(rest);
       if (A::Lane() == lane) posted = PostBy(Group<A, Thread>(Thread{}), operation, limit, flags);
-      // All lanes keep the end of an exclusive queue in registers; the end of a shared one each lane reloads.
+      // All lanes keep the end of an exclusive queue in registers.
       if constexpr (!kAlone && !kShares) {
         state_.end().SetReserved(A::Shuffle(group.lanes(), state_.end().reserved(), lane));
         A::SyncLanes(group.lanes());  // orders the lanes' stores of the end
       }
       rest &= ~(arch::LaneMask{1} << lane);
     }
+    if constexpr (!kAlone && kShares) A::SyncLanes(group.lanes());  // as every call of a warp ends
     return posted;
   }
 

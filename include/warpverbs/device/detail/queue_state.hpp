@@ -90,13 +90,9 @@ class QueueState : public QueueCore<A, S, O> {
   }
 
   /// Finds the last slot that any thread has posted before the call.
-  ///
-  /// The caller's copy may be newer than what it loads: the leader of its group has published both.
   WARPVERBS_DEVICE Code LastTicket(Ticket& last, const WaitLimit&) {
-    const uint32_t own = end_.published();
     end_.Reload();
-    const uint32_t loaded = end_.published();
-    last = {(own - loaded <= view().depth ? own : loaded) - 1};
+    last = {end_.published() - 1};
     return Code::kOk;
   }
 
