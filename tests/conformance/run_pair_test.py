@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Checks the ports that run_pair.py chooses."""
+"""Checks the ports that run_pair.py chooses, and when it runs a pair again."""
 
+import contextlib
+import io
 import socket
 import unittest
+from unittest import mock
 
 import run_pair
 
@@ -22,6 +25,32 @@ class FreePort(unittest.TestCase):
     def test_returns_a_port_that_can_be_bound(self):
         with socket.socket() as server:
             server.bind((run_pair.HOST, run_pair.free_port()))
+
+
+class Attempts(unittest.TestCase):
+    def outcome(self, output, failures):
+        """Returns the exit status if the first runs fail with this output, and the number of runs."""
+        side = mock.Mock(command=["program"], output=lambda: output)
+        runs = []
+
+        def run(_arguments, sides):
+            runs.append(sides)
+            sides.append(side)
+            if len(runs) <= failures:
+                raise run_pair.Failure("no row")
+
+        words = ["run_pair.py", "--nic", "mlx5_0", "--check", "perftest", "ib_write_bw"]
+        with mock.patch("run_pair.run", run), mock.patch("sys.argv", words), contextlib.redirect_stdout(io.StringIO()):
+            return run_pair.main(), len(runs)
+
+    def test_runs_again_if_perftest_mistrusts_the_clock(self):
+        self.assertEqual(self.outcome(run_pair.PERFTEST_CLOCK, 2), (0, 3))
+
+    def test_gives_up_after_three_runs(self):
+        self.assertEqual(self.outcome(run_pair.PERFTEST_CLOCK, 3), (1, 3))
+
+    def test_does_not_repeat_any_other_failure(self):
+        self.assertEqual(self.outcome("Failed status 12", 1), (1, 1))
 
 
 if __name__ == "__main__":
