@@ -153,7 +153,7 @@ def stage_header(text, name, description):
     text = text.replace("::inline v0_2", "")
     lines = text.split("\n")
     for index, line in enumerate(lines):
-        if re.match(r"namespace |#ifdef __cplusplus|#ifndef HF3FS_API", line):
+        if re.match(r"namespace |#ifdef __cplusplus", line):
             first = index
             while lines[first - 1].startswith("///"):
                 first -= 1

@@ -98,7 +98,7 @@ class Goldens:
         full = 2  # Code::kFull
         for kernel, lanes in (("WarpExclusive", WARP), ("WarpShared", WARP), ("BlockShared", BLOCK)):
             queue = nic.SendQueue(depth=lanes, first=lanes, busy=1)
-            stores = {queue.word(o) for o in self._run(kernel, queue, 1, lanes) if re.match("@?st|atom", o.name)}
+            stores = {queue.word(o) for o in self._run(kernel, queue, 1, lanes) if o.name.startswith(("st.", "atom."))}
             expect(f"{kernel} on a full queue: stores", stores, {"result"})
             for lane in range(lanes):
                 expect(f"{kernel} on a full queue: code", queue.result(lane)[0], full)

@@ -5,6 +5,10 @@
 #include <sys/types.h>
 #include <time.h>
 
+#ifndef HF3FS_API
+#define HF3FS_API __attribute__((visibility("default")))
+#endif
+
 /// Asynchronous reads and writes of files by a ring in shared memory: the C API of 3FS's USRBIO.
 ///
 /// A program written for 3FS's header of this name compiles and links unchanged. It prepares I/O in a ring,
@@ -13,10 +17,6 @@
 /// on success. See hf3fs_usrbio_gdr.h for buffers in GPU memory.
 ///
 /// A mount is a folder that the daemon serves: it has the control folder `3fs-virt`.
-
-#ifndef HF3FS_API
-#define HF3FS_API __attribute__((visibility("default")))
-#endif
 
 #ifdef __cplusplus
 extern "C" {
