@@ -251,7 +251,8 @@ class SendQueue {
   }
 
   /// Publishes for a group. Checks whether a block's leader is next: threads and warps come here only if they
-  /// are not, and contended posters check by themselves.
+  /// are not, and contended posters check by themselves. In QueueState::Publish() the check would make a
+  /// warp's post in the device library 34 instructions longer.
   template <class G>
   WARPVERBS_DEVICE Code PublishAsLeader(uint32_t base, uint32_t end, mlx5::Be64 doorbell,
                                         const uint64_t* abort) {
