@@ -1,5 +1,6 @@
 #include <infiniband/verbs.h>
 #include <net/if.h>
+#include <rdma/mlx5_user_ioctl_verbs.h>
 #include <unistd.h>
 
 #include <algorithm>
