@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <mutex>
 #include <numeric>
 #include <string>
@@ -129,6 +130,21 @@ TYPED_TEST(ListTest, CoalescesNeighboursThatTouchOnBothSides) {
   EXPECT_EQ(this->to_[100], 0U);
   for (uint32_t i = 0; i < 2; ++i) EXPECT_EQ(this->to_[102 + i], 101 + i);
   for (uint32_t i = 0; i < 6; ++i) EXPECT_EQ(this->to_[104 + i], 104 + i);
+}
+
+TYPED_TEST(ListTest, FillsSectorsByAWarpOnly) {
+  TestQueue memory(64);
+  TestNic nic(memory);
+  std::memset(memory.ring.data(), 0xaa, sizeof memory.ring[0] * memory.ring.size());
+  const std::vector<ListEntry> one_each = {this->Entry(0, 10, 1), this->Entry(5, 20, 1)};
+  const std::vector<ListEntry> joined = {this->Entry(30, 30, 1), this->Entry(31, 31, 1)};
+  ASSERT_TRUE(this->Post(memory, nic, one_each).status.ok());
+  ASSERT_TRUE(this->Post(memory, nic, joined).status.ok());
+  const bool fills = std::is_same_v<typename TypeParam::Cooperation, Warp>;
+  for (uint32_t slot = 0; slot < 3; ++slot) {
+    const auto* const bytes = reinterpret_cast<const uint8_t*>(&memory.ring[slot]);
+    for (size_t i = 48; i < sizeof memory.ring[slot]; ++i) EXPECT_EQ(bytes[i], fills ? 0U : 0xaaU) << slot;
+  }
 }
 
 TYPED_TEST(ListTest, KeepsEntriesOfOtherKeysApart) {

@@ -1,6 +1,7 @@
 // Posts of a warp's lanes in one call.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <vector>
 
 #include "nic_thread.hpp"
@@ -74,6 +75,27 @@ TYPED_TEST(WarpQueue, FlushesByAnyLaneWhatAllLanesHavePosted) {
         EXPECT_EQ(queue.Flush(InAMillisecond()).code, Code::kTimeout) << round;
       }
     });
+  }
+}
+
+TYPED_TEST(WarpQueue, FillsTheSectorBehindAnOddNumberOfSegments) {
+  TestQueue memory(64);
+  std::memset(memory.ring.data(), 0xaa, sizeof memory.ring[0] * memory.ring.size());
+  RunLanes(kAll, [&](uint32_t lane) {
+    typename TestFixture::Queue queue(ViewFor<TypeParam>(memory), Warp(kAll));
+    ASSERT_TRUE(queue.Post(Nop()).status.ok());  // looks for free slots
+    ASSERT_TRUE(queue.Post(Send(Local(this->from_[lane]))).status.ok());
+    ASSERT_TRUE(queue.Post(Write(Remote(this->to_[lane]), Local(this->from_[lane]))).status.ok());
+  });
+  const auto byte_at = [&](uint32_t slot, size_t offset) {
+    return uint32_t{reinterpret_cast<const uint8_t*>(&memory.ring[slot])[offset]};
+  };
+  for (size_t i = 0; i < sizeof(mlx5::DataSegment); ++i) {
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      EXPECT_EQ(byte_at(kLanes + lane, 2 * sizeof(mlx5::DataSegment) + i), 0xaaU) << "behind two of a send";
+      EXPECT_EQ(byte_at(2 * kLanes + lane, 3 * sizeof(mlx5::DataSegment) + i), 0U)
+          << "behind three of a write";
+    }
   }
 }
 

@@ -11,6 +11,7 @@ WARP, BLOCK, BATCH = 32, 64, 16
 MAX_INSTRUCTIONS = 100  # per post
 
 WQE = 3 * ["wqe"]
+FILLED_WQE = WQE + ["wqe"]  # by a warp, which also fills the second half of the last sector
 RING = ["fence", "record", "fence", "doorbell"]
 RING_WITHOUT_RECORD = ["fence", "doorbell"]
 STORE_END = ["tail"]
@@ -84,10 +85,10 @@ class Goldens:
         self._expect_posts("BatchShared", RESERVE + BATCH * WQE + RING + PUBLISH, wqes=BATCH)
 
     def warp_exclusive(self):
-        self._expect_posts("WarpExclusive", WARP * WQE + RING + STORE_END, wqes=WARP, lanes=WARP)
+        self._expect_posts("WarpExclusive", WARP * FILLED_WQE + RING + STORE_END, wqes=WARP, lanes=WARP)
 
     def warp_shared(self):
-        self._expect_posts("WarpShared", RESERVE + WARP * WQE + RING + PUBLISH, wqes=WARP, lanes=WARP)
+        self._expect_posts("WarpShared", RESERVE + WARP * FILLED_WQE + RING + PUBLISH, wqes=WARP, lanes=WARP)
 
     def block_shared(self):
         for threads in (WARP, BLOCK):
@@ -107,7 +108,7 @@ class Goldens:
         """Counting adds no access of memory to a post. Tracing adds two events; the time of a post is read before."""
         self._expect_posts("CountedExclusive", WQE + RING + STORE_END)
         self._expect_posts("CountedShared", RESERVE + WQE + RING + PUBLISH)
-        self._expect_posts("CountedWarpShared", RESERVE + WARP * WQE + RING + PUBLISH, wqes=WARP, lanes=WARP)
+        self._expect_posts("CountedWarpShared", RESERVE + WARP * FILLED_WQE + RING + PUBLISH, wqes=WARP, lanes=WARP)
         self._expect_posts("CountedPostAndWaitEachShared", WAIT + RESERVE + WQE + RING + PUBLISH)
 
     def counts(self):

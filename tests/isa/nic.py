@@ -131,7 +131,7 @@ class ContendedQueue(SendQueue):
 
 
 def write_wqe(index, offset=0):
-    """Returns a write of LENGTH bytes as rdma-core encodes it. The last 16 bytes of the slot stay unwritten."""
+    """Returns a write of LENGTH bytes as rdma-core encodes it. The last 16 bytes of the slot are 0, whether written or not."""
     control = struct.pack(">IIBBBBI", (index & 0xFFFF) << 8 | WRITE, QPN << 8 | 3, 0, 0, 0, CQE_ALWAYS, 0)
     remote = struct.pack(">QII", REMOTE + offset, RKEY, 0)
     data = struct.pack(">IIQ", LENGTH, LKEY, LOCAL + offset)

@@ -20,7 +20,9 @@ static_assert(sizeof(ListEntry) == 32);
 /// Neighbours become one write if they touch on both sides, have the same keys, and stay between two
 /// multiples of the device's longest message on this side. So each pair of neighbours decides for itself, and
 /// no write of several entries is too long. An entry that is too long itself is split, as by Write().
-template <arch::Arch A>
+///
+/// @tparam kFills  fills sectors: see WqeWriter::Fill()
+template <arch::Arch A, bool kFills>
 class ListPart {
  public:
   WARPVERBS_DEVICE ListPart(const QueueView& view, const Group<A, Warp>& warp, const ListEntry* entries,
@@ -73,7 +75,7 @@ class ListPart {
         const uint32_t at = index + sum.before;
         const auto write = WriteOf(entries_[first], entry);
         const uint32_t own_flags = FlagsOf(at + slots - 1, last, flags);
-        slots == 1 ? write.template EncodeOne<A>(view_, at, own_flags)
+        slots == 1 ? write.template EncodeOne<A, kFills>(view_, at, own_flags)
                    : write.template Encode<A>(view_, at, own_flags);
       }
       index += sum.all;
@@ -97,7 +99,7 @@ class ListPart {
       const ListEntry entry = next;
       i += warp_.size();
       if (i < share_.end) next = entries_[i];
-      WriteOf(entry, entry).template EncodeOne<A>(view_, index, FlagsOf(index, last, flags));
+      WriteOf(entry, entry).template EncodeOne<A, kFills>(view_, index, FlagsOf(index, last, flags));
     }
   }
 

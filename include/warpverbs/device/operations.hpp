@@ -30,7 +30,7 @@ concept Operation = requires(const T& operation, const QueueView& view, const Re
 /// An operation of one slot that can be encoded before it is known whether the slot is the caller's.
 template <class T, class A>
 concept EncodesEarly = requires(const T& operation, const QueueView& view) {
-  operation.template EncodeOneIf<A>(true, view, uint32_t{}, uint32_t{});
+  operation.template EncodeOneIf<A, true>(true, view, uint32_t{}, uint32_t{});
 };
 
 /// Flags for every WQE of an operation except the last: completes only on error.
@@ -119,17 +119,19 @@ struct Message {
   }
 
   /// Writes the one WQE of a message that is short enough, without a DUMP.
-  template <arch::Arch A>
+  ///
+  /// @tparam kFills  fills its last sector: see WqeWriter::Fill()
+  template <arch::Arch A, bool kFills = false>
   WARPVERBS_DEVICE mlx5::Be64 EncodeOne(const QueueView& view, uint32_t index, uint32_t flags) const {
-    return EncodeBy(WqeWriter<A>(view, index), {kOpcode, kHeaderSegments, flags, imm});
+    return EncodeBy<kFills>(WqeWriter<A>(view, index), {kOpcode, kHeaderSegments, flags, imm});
   }
 
   /// Computes the WQE as EncodeOne() does, and stores it only if `writes`. On CUDA the computation does not
   /// wait for `writes`.
-  template <arch::Arch A>
+  template <arch::Arch A, bool kFills>
   WARPVERBS_DEVICE mlx5::Be64 EncodeOneIf(bool writes, const QueueView& view, uint32_t index,
                                           uint32_t flags) const {
-    return EncodeBy(WqeWriter<A, true>(view, index, writes), {kOpcode, kHeaderSegments, flags, imm});
+    return EncodeBy<kFills>(WqeWriter<A, true>(view, index, writes), {kOpcode, kHeaderSegments, flags, imm});
   }
 
   /// @param in_order  a signal follows the data
@@ -175,7 +177,8 @@ struct Message {
           const bool is_last = rest <= longest;
           piece.local.bytes = is_last ? rest : longest;
           const ControlFields last{kOpcode, 2, flags, imm}, other{kPiece, 2, WithoutCompletion(flags)};
-          const mlx5::Be64 doorbell = piece.EncodeBy(WqeWriter<A>(view, index), is_last ? last : other);
+          const mlx5::Be64 doorbell =
+              piece.template EncodeBy<false>(WqeWriter<A>(view, index), is_last ? last : other);
           if (is_last) return doorbell;
           piece.remote.addr += longest;
           piece.local.addr += longest;
@@ -186,11 +189,12 @@ struct Message {
   }
 
   /// @param control  counts the segments before the first entry
-  template <class Writer>
+  template <bool kFills, class Writer>
   WARPVERBS_DEVICE mlx5::Be64 EncodeBy(const Writer& wqe, ControlFields control) const {
     if constexpr (kHasRemote) wqe.Remote(remote);
     control.segments += wqe.Data(control.segments, local);
     control.segments += wqe.Data(control.segments, second);
+    if constexpr (kFills) wqe.Fill(control.segments);
     return wqe.Control(control);
   }
 };

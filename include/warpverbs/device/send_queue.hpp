@@ -33,6 +33,9 @@ class SendQueue {
   static constexpr bool kAlone = std::is_same_v<C, Thread>;
   static constexpr bool kShares = !std::is_same_v<S, Exclusive>;
   static constexpr bool kContends = std::is_same_v<S, Contended>;
+  /// Whether a group fills sectors: see WqeWriter::Fill().
+  template <class G>
+  static constexpr bool kFillsSectors = std::is_same_v<G, Group<A, Warp>>;
   /// Lanes in lockstep cannot wait in loops for each other, as sharers do.
   static constexpr bool kLanesCollide = kAlone && A::kLockstep && kShares;
   static_assert(kShares || !std::is_same_v<C, Block>, "the warps of a block share the queue: use Shared");
@@ -175,7 +178,7 @@ class SendQueue {
   WARPVERBS_DEVICE Posted PostListBy(const G& group, const ListEntry* entries, uint32_t count,
                                      const WaitLimit& limit, uint32_t flags) {
     state_.observer().Begin();
-    ListPart<A> part(view(), group.warp(), entries, group.ShareOf(count));
+    ListPart<A, kFillsSectors<G>> part(view(), group.warp(), entries, group.ShareOf(count));
     const RankSum written = group.SumOverWarps(part.CountSlots());
     const uint32_t slots = written.all != 0 ? written.all : 1;
     RequestError error = slots <= view().depth ? RequestError::kNone : RequestError::kTooManySlots;
@@ -280,8 +283,8 @@ class SendQueue {
       return {};
     } else {
       if constexpr (!kContends && !std::is_same_v<G, Group<A, Block>>) {
-        // The group votes while the WQEs are on their way to memory. A post that is next cannot fail. Not for a
-        // block, whose vote is one more barrier.
+        // The group votes while the WQEs are on their way to memory. A post that is next cannot fail. Not for
+        // a block, whose vote is one more barrier.
         const bool follows = !group.IsLeader();
         if (__builtin_expect(group.AllTrue(follows | state_.end().IsNextToPublish(base)), true)) {
           RingAsGroup(group, base, end, doorbell);
@@ -322,7 +325,7 @@ class SendQueue {
     mlx5::Be64 doorbell;
     if constexpr (!std::is_same_v<G, Group<A, Thread>> && EncodesEarly<O, A>) {
       // Encodes while the lanes vote. A lone thread does not vote, so a branch is faster for it.
-      doorbell = operation.template EncodeOneIf<A>(reserved, view(), index, flags);
+      doorbell = operation.template EncodeOneIf<A, kFillsSectors<G>>(reserved, view(), index, flags);
       if (!__builtin_expect(reserved, true)) return false;
     } else {
       if (!__builtin_expect(reserved, true)) return false;

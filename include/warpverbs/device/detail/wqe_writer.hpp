@@ -77,6 +77,17 @@ class WqeWriter {
     return 1;
   }
 
+  /// Writes zeros behind a WQE of an odd number of segments. The NIC does not read them; it fetches as many
+  /// segments as the control segment says.
+  ///
+  /// NVIDIA's L2 cache has sectors of 32 bytes. If half of one was written, it reads the rest from memory
+  /// before it writes the sector back, which limits many queues that together exceed the cache.
+  /// docs/performance.md has what the zeros win and cost: warps write them where a post or a list takes one
+  /// slot for each message, threads and blocks never.
+  WARPVERBS_DEVICE void Fill(uint32_t segments) const {
+    if (segments % 2 != 0) Store(At(segments), {0, 0});
+  }
+
   /// Writes a segment of two 64-bit operands.
   WARPVERBS_DEVICE void Pair64(uint32_t segment, uint64_t first, uint64_t second) const {
     Store(At(segment), {A::ToBe64(first).raw, A::ToBe64(second).raw});
