@@ -95,6 +95,7 @@ struct Cpu {
   static constexpr bool kLockstep = false;
   static uint32_t Lane() { return cpu::place->lane(); }
   static uint32_t Keep(uint32_t value) { return value; }
+  static uint32_t OpaqueZero() { return 0; }
   static LaneMask ActiveLanes() { return LaneMask{1} << Lane(); }
   static LaneMask WarpLanes() { return cpu::place->warp_lanes(); }
   static void SyncLanes(LaneMask mask) { cpu::place->AllGather(mask, 0); }

@@ -206,6 +206,13 @@ struct BasicCuda {
   /// Makes the value depend on a vote: the assembler repeats arithmetic for each use, but not a vote. It does
   /// not know that this one is never 0.
   WARPVERBS_DEVICE static uint32_t Keep(uint32_t value) { return cuda::ActiveMask() != 0 ? value : 0; }
+  /// Returns the bit of lane 0 in the mask of the lanes above the caller, which is never set. The assembler
+  /// knows that a lane's number is below 32, but not this.
+  WARPVERBS_DEVICE static uint32_t OpaqueZero() {
+    uint32_t above;
+    asm("mov.u32 %0, %%lanemask_gt;" : "=r"(above));
+    return above & 1;
+  }
   WARPVERBS_DEVICE static LaneMask ActiveLanes() { return cuda::ActiveMask(); }
   WARPVERBS_DEVICE static LaneMask WarpLanes() {
     constexpr uint32_t kLanes = 32;

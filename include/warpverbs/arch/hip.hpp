@@ -86,6 +86,7 @@ struct Hip {
     return __builtin_amdgcn_mbcnt_hi(~0U, __builtin_amdgcn_mbcnt_lo(~0U, 0));
   }
   WARPVERBS_DEVICE static uint32_t Keep(uint32_t value) { return value; }
+  WARPVERBS_DEVICE static uint32_t OpaqueZero() { return 0; }
   WARPVERBS_DEVICE static LaneMask ActiveLanes() { return Ballot(~LaneMask{0}, true); }
   WARPVERBS_DEVICE static LaneMask WarpLanes() { return ActiveLanes(); }
   WARPVERBS_DEVICE static void SyncLanes(LaneMask) {

@@ -13,7 +13,11 @@ template <arch::Arch A>
 class QueueEnd<A, Contended> {
  public:
   WARPVERBS_DEVICE explicit QueueEnd(QueueControl* control, const PosterState& poster = {})
-      : control_(control), reserved_(poster.reserved), limit_(poster.limit), ready_(poster.published) {
+      : control_(control),
+        reserved_(poster.reserved),
+        limit_(poster.limit),
+        ready_(poster.published),
+        zero_(A::Keep(A::OpaqueZero())) {
     if (poster.known != 0) return;
     const uint32_t ready = LoadReady();
     Reload();
@@ -43,10 +47,14 @@ class QueueEnd<A, Contended> {
 
   /// Reserves the next slots, up to reserved(), or tells why not. reserved() is then where they would begin.
   WARPVERBS_DEVICE Reserved TryReserve(uint32_t slots) {
-    if (!Set(A::Add(&control_->tail, uint64_t{slots} << 32))) return Reserved::kVoid;
-    if (!HasRoom(slots)) return Reserved::kGate;
-    reserved_ += slots;
-    return Reserved::kDone;
+    const uint64_t tail = A::Add(&control_->tail, A::Join(zero_, slots));
+    limit_ = static_cast<uint32_t>(tail);
+    reserved_ = static_cast<uint32_t>(tail >> 32);
+    if (__builtin_expect(HasRoom(slots), true)) {  // so the gate is open, too: one branch
+      reserved_ += slots;
+      return Reserved::kDone;
+    }
+    return Set(tail) ? Reserved::kGate : Reserved::kVoid;
   }
 
   /// Makes later loads at least as new as the limit that TryReserve() saw.
@@ -79,7 +87,7 @@ class QueueEnd<A, Contended> {
   }
 
   /// Counts slots as ready, after everything that was stored before the last A::Release().
-  WARPVERBS_DEVICE void AddReady(uint32_t slots) { A::AddReleased(&control_->ready, slots); }
+  WARPVERBS_DEVICE void AddReady(uint32_t slots) { A::AddReleased(&control_->ready, slots + zero_); }
 
   /// Notes that another lane has reserved the slots below `end`.
   WARPVERBS_DEVICE void SetReserved(uint32_t end) {
@@ -100,6 +108,9 @@ class QueueEnd<A, Contended> {
   QueueControl* control_;
   uint32_t reserved_, limit_;
   uint32_t ready_;  ///< all slots before it are ready: this poster has seen or rung them
+  /// 0, which keeps the assembler from combining the adds of a warp's lanes: even for a lone poster it would
+  /// vote, shuffle, and ask for the lane's number. Keep() makes it read the zero once, not for each add.
+  uint32_t zero_;
 };
 
 /// One thread's state of a contended send queue.
@@ -120,8 +131,10 @@ class QueueState<A, Contended, O> : public QueueCore<A, Contended, O> {
   ///
   /// A thread that has seen the gate closed looks before it adds again: so the void adds stay far from 2^31.
   WARPVERBS_DEVICE bool TryReserve(uint32_t slots, const uint64_t* abort) {
-    if (slots > this->credit_) return false;
-    if (__builtin_expect(!end_.HasRoom(1), false) && !end_.Reload()) return false;
+    const bool fits = slots <= this->credit_;
+    if (!__builtin_expect(fits & end_.HasRoom(1), true)) {  // one branch
+      if (!fits || !end_.Reload()) return false;
+    }
     const Reserved reserved = end_.TryReserve(slots);
     if (__builtin_expect(reserved == Reserved::kDone, true)) return true;
     return reserved == Reserved::kGate && MoveLimit(slots, abort) == Code::kOk;
@@ -157,21 +170,15 @@ class QueueState<A, Contended, O> : public QueueCore<A, Contended, O> {
     if (!end_.IsNextToRing(base)) {
       bool followed = end_.LoadHasSuccessor(end);
       A::Release();
-      if (!followed) {
-        // In this order: if nothing is reserved behind the caller's slots, all that was ready then is before.
-        const Code code = this->AwaitPredecessors(base, abort, [&] {
-          const uint32_t ready = end_.LoadReady();
-          followed = end_.LoadHasSuccessor(end);
-          return followed || ready == base;
-        });
-        if (code != Code::kOk) return code;
-      }
-      if (followed) {
-        end_.AddReady(end - base);
-        end_.ForgetReady();
-        observer().Published(base, end, false);
-        return Code::kOk;
-      }
+      if (__builtin_expect(followed, true)) return LeaveDoorbell(base, end);
+      // In this order: if nothing is reserved behind the caller's slots, all that was ready then is before.
+      const Code code = this->AwaitPredecessors(base, abort, [&] {
+        const uint32_t ready = end_.LoadReady();
+        followed = end_.LoadHasSuccessor(end);
+        return followed || ready == base;
+      });
+      if (code != Code::kOk) return code;
+      if (followed) return LeaveDoorbell(base, end);
     }
     queue_.UpdateSendDbrRecord(end);
     queue_.RingDoorbell(doorbell);
@@ -194,6 +201,14 @@ class QueueState<A, Contended, O> : public QueueCore<A, Contended, O> {
   }
 
  private:
+  /// Counts the slots of a post as ready, and leaves their doorbell to the poster behind them.
+  WARPVERBS_DEVICE Code LeaveDoorbell(uint32_t base, uint32_t end) {
+    end_.AddReady(end - base);
+    end_.ForgetReady();
+    observer().Published(base, end, false);
+    return Code::kOk;
+  }
+
   /// Waits for the gate, and looks whether the next slots are free: kOk, kPending, kTimeout, kAborted or
   /// kError.
   WARPVERBS_DEVICE Code LookForRoom(uint32_t slots, const WaitLimit& limit) {
