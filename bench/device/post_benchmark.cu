@@ -90,8 +90,11 @@ __global__ void PostLists(Job job, Result* result) {
 
 /// Posts, writes the completion in place of a NIC, and waits for it: what both cost a thread, without the
 /// time in between, in which it polls.
+///
+/// The bounds, 1,536 threads on a multiprocessor, leave a thread 40 registers: as many as post and wait need
+/// without a spill if the kernel is told whether there is a record. Without bounds the compiler takes more.
 template <class Sharing, RecordHint kHint>
-__global__ void PostAndWait(Job job, Result* result) {
+__global__ void __launch_bounds__(768, 2) PostAndWait(Job job, Result* result) {
   const WaitLimit limit{A::NowNs() + kLaunchLimitNs};
   const Peer peer = job.peers[0];
   if constexpr (kHint != RecordHint::kNone)
@@ -215,7 +218,7 @@ void Run(Stage& stage, const Case& which, bool record, uint32_t cq_depth, void (
     cycles.push_back(static_cast<double>(stage.result->cycles) / posts);
     rates.push_back(static_cast<double>(wqes) * which.queues / ms / 1e3);
   }
-  std::printf("%-46s %-6s %-9s %8.0f %10.1f %10u", which.name, record ? "yes" : "no",
+  std::printf("%-48s %-6s %-9s %8.0f %10.1f %10u", which.name, record ? "yes" : "no",
               cq_depth == 1 ? "collapsed" : "ring", Median(cycles), Median(rates), registers);
   if (which.watches)
     std::printf(" %10.1f %5.1f%%", doorbells,
@@ -233,11 +236,19 @@ void Measure(Stage& stage, Case which, bool record, bool hint = true, uint32_t c
                : Post<Sharing, Cooperation, kBatch, RecordHint::kNoRecord>);
 }
 
-/// Measures lists by one warp: cycles for each entry that a lane writes, so that they compare with posts.
+/// Measures lists by a warp on each queue: cycles for each entry that a lane writes, so that they compare
+/// with posts.
 template <class Sharing, uint32_t kEntries>
-void MeasureList(Stage& stage, const char* name, bool record) {
+void MeasureList(Stage& stage, const char* name, bool record, uint32_t queues = 1) {
   const std::string text = std::string(name) + ", lists of " + std::to_string(kEntries);
-  Run(stage, {text.c_str(), 1, 1, 32, kEntries < 32 ? 4'096u : 32'768u}, record, 1,
+  Run(stage,
+      {.name = text.c_str(),
+       .queues = queues,
+       .blocks = queues,
+       .threads = 32,
+       .posts = kEntries < 32 || queues > 1 ? 4'096u : 32'768u,
+       .contended = std::is_same_v<Sharing, Contended>},
+      record, 1,
       record ? PostLists<Sharing, kEntries, RecordHint::kRecord>
              : PostLists<Sharing, kEntries, RecordHint::kNoRecord>);
 }
@@ -306,9 +317,6 @@ void MeasurePosts(Stage& stage, bool record) {
   Measure<Shared, Block>(stage, {"shared, 64 warps on 1 queue, blocks of 16", 1, 4, 512, 2'048}, record);
   Measure<RelaxedShared, Block>(stage, {"relaxed, 64 warps on 1 queue, blocks of 8", 1, 8, 256, 2'048},
                                 record);
-  Measure<Exclusive, Warp>(stage, {"exclusive, 64 queues, a warp each", 64, 64, 32, 8'192}, record);
-  Measure<Shared, Warp>(stage, {"shared, 64 queues, a warp each", 64, 64, 32, 8'192}, record);
-  Measure<RelaxedShared, Warp>(stage, {"relaxed, 64 queues, a warp each", 64, 64, 32, 8'192}, record);
 }
 
 /// Lists by a warp, beside the same writes by its lanes, one by one and in batches of 8, which are 256
@@ -354,9 +362,24 @@ void MeasureContention(Stage& stage, bool record) {
   MeasureSharers<Contended>(stage, "contended", record);
   Measure<Exclusive>(stage, {"exclusive, 1 thread", 1, 1, 1, 100'000}, record);
   Measure<Exclusive, Warp>(stage, {"exclusive, 1 warp", 1, 1, 32, 32'768}, record);
-  Measure<Exclusive, Warp>(stage, {"exclusive, 64 queues, a warp each", 64, 64, 32, 8'192}, record);
-  Measure<Shared, Warp>(stage, {"shared, 64 queues, a warp each", 64, 64, 32, 8'192}, record);
-  Measure<Contended, Warp>(stage, {"contended, 64 queues, a warp each", 64, 64, 32, 8'192}, record);
+}
+
+/// 64 queues at once: of a warp each, of a block each, and of a warp each that posts lists.
+template <class Sharing>
+void MeasureQueues(Stage& stage, const std::string& kind, bool record) {
+  const std::string name = kind + ", 64 queues, a warp each";
+  Measure<Sharing, Warp>(stage, {name.c_str(), 64, 64, 32, 8'192}, record);
+  if constexpr (!std::is_same_v<Sharing, Exclusive>) {
+    const std::string blocks = kind + ", 64 queues, a block of 8 warps each";
+    Measure<Sharing, Block>(stage, {blocks.c_str(), 64, 64, 256, 2'048}, record);
+  }
+  MeasureList<Sharing, 256>(stage, name.c_str(), record, 64);
+}
+void MeasureManyQueues(Stage& stage, bool record) {
+  MeasureQueues<Exclusive>(stage, "exclusive", record);
+  MeasureQueues<Shared>(stage, "shared", record);
+  MeasureQueues<RelaxedShared>(stage, "relaxed", record);
+  MeasureQueues<Contended>(stage, "contended", record);
 }
 
 void MeasurePolls(Stage& stage, uint32_t cq_depth) {
@@ -390,15 +413,18 @@ void MeasurePolls(Stage& stage, uint32_t cq_depth) {
 int main(int argc, char** argv) {
   using namespace warpverbs::bench;
   const std::string option = argc > 1 ? argv[1] : "";
-  const bool only_lists = option == "--lists", contention = option == "--contention";
-  if (argc > 2 || (argc > 1 && !only_lists && !contention)) {
+  const bool lists = option == "--lists", contention = option == "--contention",
+             queues = option == "--queues";
+  const bool all = argc == 1;
+  if (argc > 2 || (!all && !lists && !contention && !queues)) {
     const bool help = option == "--help";
     std::fprintf(
         help ? stdout : stderr,
-        help ? "Usage: device_post_benchmark [--lists | --contention]\n\nMeasures what posts cost on the "
-               "first GPU, without a NIC; with --lists or --contention, only lists or only posters of "
-               "one queue, and what they compare with; see bench/README.md.\n"
-             : "device_post_benchmark takes no options but --lists, --contention and --help.\n");
+        help ? "Usage: device_post_benchmark [--lists | --contention | --queues]\n\n"
+               "Measures what posts cost on the first GPU, without a NIC; with --lists, --contention or "
+               "--queues, only lists, only posters of one queue, or only 64 queues at once, and what they "
+               "compare with; see bench/README.md.\n"
+             : "device_post_benchmark takes no options but --lists, --contention, --queues and --help.\n");
     return help ? 0 : 2;
   }
   std::printf(
@@ -407,17 +433,18 @@ int main(int argc, char** argv) {
       GpuText(0).c_str());
   std::printf(
       "medians of %d launches; cycles: of one thread or lane per post\n\n"
-      "%-46s %-6s %-9s %8s %10s %10s %10s %6s\n",
+      "%-48s %-6s %-9s %8s %10s %10s %10s %6s\n",
       kLaunches, "", "record", "CQ", "cycles", "M WQE/s", "registers", "WQE/bell", "judged");
   Stage stage;
-  if (!contention) {
-    for (const bool record : {true, false}) CompareLists(stage, record);
-  }
-  if (only_lists) return 0;
-  for (const bool record : {true, false}) MeasureContention(stage, record);
-  if (contention) return 0;
-  for (const bool record : {true, false}) CompareRings(stage, record);
+  const auto measure = [&](void (*rows)(Stage&, bool)) {
+    for (const bool record : {true, false}) rows(stage, record);
+  };
+  if (all || lists) measure(CompareLists);
+  if (all || contention) measure(MeasureContention);
+  if (all || queues) measure(MeasureManyQueues);
+  if (!all) return 0;
+  measure(CompareRings);
   for (const uint32_t cq_depth : {1u, kDepth}) MeasurePolls(stage, cq_depth);
-  for (const bool record : {true, false}) MeasurePosts(stage, record);
+  measure(MeasurePosts);
   return 0;
 }
