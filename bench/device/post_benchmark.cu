@@ -246,7 +246,7 @@ void MeasureList(Stage& stage, const char* name, bool record, uint32_t queues = 
        .queues = queues,
        .blocks = queues,
        .threads = 32,
-       .posts = kEntries < 32 || queues > 1 ? 4'096u : 32'768u,
+       .posts = kEntries < 32 || queues > 1 ? 4'096u : 32'768u,  // so that launches take about as long
        .contended = std::is_same_v<Sharing, Contended>},
       record, 1,
       record ? PostLists<Sharing, kEntries, RecordHint::kRecord>

@@ -143,7 +143,8 @@ TYPED_TEST(ListTest, FillsSectorsByAWarpOnly) {
   const bool fills = std::is_same_v<typename TypeParam::Cooperation, Warp>;
   for (uint32_t slot = 0; slot < 3; ++slot) {
     const auto* const bytes = reinterpret_cast<const uint8_t*>(&memory.ring[slot]);
-    for (size_t i = 48; i < sizeof memory.ring[slot]; ++i) EXPECT_EQ(bytes[i], fills ? 0U : 0xaaU) << slot;
+    for (size_t i = 3 * sizeof(mlx5::DataSegment); i < sizeof memory.ring[slot]; ++i)
+      EXPECT_EQ(bytes[i], fills ? 0U : 0xaaU) << slot;
   }
 }
 

@@ -83,7 +83,8 @@ TYPED_TEST(WarpQueue, FillsTheSectorBehindAnOddNumberOfSegments) {
   std::memset(memory.ring.data(), 0xaa, sizeof memory.ring[0] * memory.ring.size());
   RunLanes(kAll, [&](uint32_t lane) {
     typename TestFixture::Queue queue(ViewFor<TypeParam>(memory), Warp(kAll));
-    ASSERT_TRUE(queue.Post(Nop()).status.ok());  // looks for free slots
+    // Posts fill sectors once the queue knows that slots are free.
+    ASSERT_TRUE(queue.Post(Nop()).status.ok());
     ASSERT_TRUE(queue.Post(Send(Local(this->from_[lane]))).status.ok());
     ASSERT_TRUE(queue.Post(Write(Remote(this->to_[lane]), Local(this->from_[lane]))).status.ok());
   });

@@ -89,8 +89,7 @@ concept Arch = requires(uint32_t* word32, const uint32_t* read_only32, uint64_t*
   { A::Lane() } -> std::same_as<uint32_t>;
   // Returns the value, and keeps it in a register where a compiler would compute it again for each use.
   { A::Keep(x32) } -> std::same_as<uint32_t>;
-  // Returns 0. Where the compiler combines the atomic operations of a warp's lanes, it takes this for a number
-  // that may differ from lane to lane.
+  // Returns 0. CUDA's assembler takes it for a number that may differ from lane to lane.
   { A::OpaqueZero() } -> std::same_as<uint32_t>;
   // Lanes that certainly make this call together with the caller, including the caller; maybe not all that
   // do.

@@ -109,7 +109,8 @@ class QueueEnd<A, Contended> {
   uint32_t reserved_, limit_;
   uint32_t ready_;  ///< all slots before it are ready: this poster has seen or rung them
   /// 0, which keeps the assembler from combining the adds of a warp's lanes: even for a lone poster it would
-  /// vote, shuffle, and ask for the lane's number. Keep() makes it read the zero once, not for each add.
+  /// vote, shuffle, and ask for the lane's number. Keep() makes it read the zero once, not for each add. No
+  /// test sees the difference, which is below PTX; `device_post_benchmark --contention` does.
   uint32_t zero_;
 };
 

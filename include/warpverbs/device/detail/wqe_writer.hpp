@@ -77,13 +77,12 @@ class WqeWriter {
     return 1;
   }
 
-  /// Writes zeros behind a WQE of an odd number of segments. The NIC does not read them; it fetches as many
-  /// segments as the control segment says.
+  /// Writes zeros behind a WQE of an odd number of segments. The NIC ignores them: the control segment has
+  /// the number that counts.
   ///
-  /// NVIDIA's L2 cache has sectors of 32 bytes. If half of one was written, it reads the rest from memory
-  /// before it writes the sector back, which limits many queues that together exceed the cache.
-  /// docs/performance.md has what the zeros win and cost: warps write them where a post or a list takes one
-  /// slot for each message, threads and blocks never.
+  /// Measured on an H200 and an H100 (docs/performance.md): many queues that exceed the L2 cache take more
+  /// posts if no sector of 32 bytes is half written. Only a warp's lists fill, and its posts that find their
+  /// slots free; for a thread or a block the store costs more than it wins.
   WARPVERBS_DEVICE void Fill(uint32_t segments) const {
     if (segments % 2 != 0) Store(At(segments), {0, 0});
   }
