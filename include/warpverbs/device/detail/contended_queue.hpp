@@ -37,7 +37,10 @@ class QueueEnd<A, Contended> {
   WARPVERBS_DEVICE bool HasRoom(uint32_t slots) const { return IsAtMost(reserved_ + slots, limit_); }
 
   /// Reloads the end. Returns false while the gate is closed. A CQE read afterwards is at least as new.
-  WARPVERBS_DEVICE bool Reload() { return Set(A::LoadAcquire(&control_->tail)); }
+  WARPVERBS_DEVICE bool Reload() {
+    Split(A::LoadAcquire(&control_->tail));
+    return DropVoidAdds();
+  }
 
   enum class Reserved : uint8_t {
     kDone,
@@ -47,14 +50,12 @@ class QueueEnd<A, Contended> {
 
   /// Reserves the next slots, up to reserved(), or tells why not. reserved() is then where they would begin.
   WARPVERBS_DEVICE Reserved TryReserve(uint32_t slots) {
-    const uint64_t tail = A::Add(&control_->tail, A::Join(zero_, slots));
-    limit_ = static_cast<uint32_t>(tail);
-    reserved_ = static_cast<uint32_t>(tail >> 32);
+    Split(A::Add(&control_->tail, A::Join(zero_, slots)));
     if (__builtin_expect(HasRoom(slots), true)) {  // so the gate is open, too: one branch
       reserved_ += slots;
       return Reserved::kDone;
     }
-    return Set(tail) ? Reserved::kGate : Reserved::kVoid;
+    return DropVoidAdds() ? Reserved::kGate : Reserved::kVoid;
   }
 
   /// Makes later loads at least as new as the limit that TryReserve() saw.
@@ -97,9 +98,12 @@ class QueueEnd<A, Contended> {
 
  private:
   WARPVERBS_DEVICE static bool IsAtMost(uint32_t a, uint32_t b) { return static_cast<int32_t>(b - a) >= 0; }
-  WARPVERBS_DEVICE bool Set(uint64_t tail) {
+  WARPVERBS_DEVICE void Split(uint64_t tail) {
     limit_ = static_cast<uint32_t>(tail);
     reserved_ = static_cast<uint32_t>(tail >> 32);
+  }
+  /// Sets reserved() back to the limit if adds have passed it. Returns false then: the gate is closed.
+  WARPVERBS_DEVICE bool DropVoidAdds() {
     const bool open = IsAtMost(reserved_, limit_);
     if (!open) reserved_ = limit_;
     return open;
